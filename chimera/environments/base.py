@@ -1,0 +1,142 @@
+"""The environment contract: where an agent works and where checks run."""
+
+from __future__ import annotations
+
+import subprocess
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, ClassVar, Literal, Self
+
+from chimera.types import CommandResult, TestResult
+
+if TYPE_CHECKING:
+    from chimera.tools.base import Tool
+
+Capability = Literal["commands", "confined", "image", "network", "root", "browser", "dialogue"]
+
+
+@dataclass(frozen=True, slots=True)
+class ResourceLimits:
+    """Bounds of one environment. None means the backend's default."""
+
+    memory_bytes: int | None = 4 * 1024**3
+    cpus: float | None = None
+    processes: int | None = 512
+    file_bytes: int | None = 2 * 1024**3
+    output_bytes: int = 10 * 1024**2
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentSpec:
+    """What a task needs of its environment, as data that is checked before anything starts."""
+
+    needs: frozenset[Capability] = frozenset()
+    image: str | None = None
+    build_context: Path | None = None  # directory with a Dockerfile, when `image` must be built
+    files: Mapping[str, bytes | Path] = field(default_factory=dict)  # target in workdir → content
+    mounts: Mapping[str, str] = field(default_factory=dict)  # read-only: host path → target
+    setup: tuple[str, ...] = ()
+    setup_timeout: float = 600.0
+    workdir: str | None = None  # None: the backend's own (a fresh directory)
+    network: bool = False
+    variables: Mapping[str, str] = field(default_factory=dict)
+    limits: ResourceLimits = ResourceLimits()
+
+
+class Environment(ABC):
+    """A place to run commands and keep files; fresh for each trial, always closed.
+
+    Paths are relative to `workdir` unless absolute; none can leave the environment's root.
+    """
+
+    name: ClassVar[str]
+    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+
+    workdir: str = "."
+    deadline: float | None = None  # time.monotonic() at which every running command is ended
+    system_prompt: str = ""  # what the environment tells the agent beside the task's prompt
+
+    @abstractmethod
+    def run_command(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 120.0,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        output_bytes: int | None = None,
+    ) -> CommandResult:
+        """Run a command (a string goes through the shell) and end all it started on time-out."""
+
+    @abstractmethod
+    def open_process(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> subprocess.Popen[bytes]:
+        """Start a long-lived process inside, with pipes; it ends with the environment."""
+
+    @abstractmethod
+    def read_file(self, path: str) -> bytes: ...
+
+    @abstractmethod
+    def write_file(self, path: str, content: bytes | str) -> None: ...
+
+    @abstractmethod
+    def list_files(self, pattern: str = "**/*") -> list[str]:
+        """Sorted paths of regular files below `workdir`, relative to it."""
+
+    @abstractmethod
+    def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
+        """Run a test command and read its machine-readable report; no report is no pass."""
+
+    @abstractmethod
+    def copy_in(self, source: Path, target: str) -> None:
+        """Copy a host file or directory to `target` inside."""
+
+    @abstractmethod
+    def copy_out(self, source: str, target: Path) -> None:
+        """Copy a file or directory inside to `target` on the host; links are not followed."""
+
+    @abstractmethod
+    def stop_processes(self) -> None:
+        """End every process that was started inside, so that grading meets none of them."""
+
+    @abstractmethod
+    def close(self) -> None:
+        """End all processes and remove what was made. Safe to call twice."""
+
+    def tools(self) -> Sequence[Tool]:
+        """Tools that belong to this environment (a shop's API, a browser)."""
+        return ()
+
+    def reply(self, text: str) -> str | None:
+        """What the other side of a conversation answers; None when there is nobody, or it is over."""
+        return None
+
+    def read_text(self, path: str) -> str:
+        return self.read_file(path).decode("utf-8", "replace")
+
+    def remaining(self, timeout: float) -> float:
+        """`timeout`, cut to what the trial's deadline leaves."""
+        if self.deadline is None:
+            return timeout
+        return max(0.0, min(timeout, self.deadline - time.monotonic()))
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()

@@ -1,0 +1,83 @@
+"""Every error Chimera raises on purpose.
+
+    ChimeraError
+    ├── UsageError            the user asked for something that cannot be: exit code 2
+    │   └── DatasetError      a data set is absent, damaged, or not of the expected shape
+    ├── LimitReached          the agent used up its steps, tokens, money or time; what it has is graded
+    └── RunError              a fault outside the answer: recorded on the trial, never a verdict
+        ├── ProviderError     the model's service failed or answered nonsense
+        ├── EnvironmentFault  a sandbox or container did not start, or broke
+        ├── AgentError        the agent's own program failed
+        ├── GraderError       the checks could not be run
+        └── BudgetExceeded    the run's money is reserved; the trial was not (fully) run
+
+A `RunError` names the boundary it crossed and says whether trying again can help.
+"""
+
+from __future__ import annotations
+
+
+class ChimeraError(Exception):
+    """An error with a message for a person: what is wrong, where, what to do."""
+
+    boundary = "chimera"
+
+
+class UsageError(ChimeraError):
+    """A wrong option, name, file or combination; nothing was run."""
+
+    boundary = "usage"
+
+
+class DatasetError(UsageError):
+    """A data set that is absent, damaged or not what the adapter expects."""
+
+    boundary = "dataset"
+
+
+class LimitReached(ChimeraError):
+    """A limit of the trial (named by `limit`: steps, tokens, cost, time) ended the agent's work."""
+
+    boundary = "limit"
+
+    def __init__(self, limit: str, message: str) -> None:
+        super().__init__(message)
+        self.limit = limit
+
+    def __reduce__(self) -> tuple[object, ...]:
+        return type(self), (self.limit, str(self))
+
+
+class RunError(ChimeraError):
+    """A fault outside the answer. `retryable` says whether another attempt can pass."""
+
+    boundary = "run"
+    retryable = False
+
+    def __init__(
+        self, message: str, *, retryable: bool | None = None, retry_after: float | None = None
+    ) -> None:
+        super().__init__(message)
+        if retryable is not None:
+            self.retryable = retryable
+        self.retry_after = retry_after
+
+
+class ProviderError(RunError):
+    boundary = "provider"
+
+
+class EnvironmentFault(RunError):
+    boundary = "environment"
+
+
+class AgentError(RunError):
+    boundary = "agent"
+
+
+class GraderError(RunError):
+    boundary = "grader"
+
+
+class BudgetExceeded(RunError):
+    boundary = "budget"

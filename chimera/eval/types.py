@@ -1,0 +1,114 @@
+"""The values on the way of a trial: Task, Submission, Verdict, Prediction, TrialRecord."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Literal, NotRequired, TypedDict
+
+from chimera.providers.meter import CallRecord
+from chimera.types import JSON, Step, Usage
+
+
+class Task(TypedDict):
+    """One problem. Adapters add what their grader needs; agents see only the prompt."""
+
+    id: str
+    prompt: str
+    metadata: NotRequired[Mapping[str, JSON]]  # shown in results and usable as groups (subject, …)
+
+
+@dataclass(frozen=True, slots=True)
+class Submission:
+    """What is handed in for grading; stored before grading so that it can be graded again.
+
+    `form` says how `text` is to be read: "answer" (extracted from a reply), or the name of the
+    field of an official prediction file it came from ("completion", "solution", "model_patch").
+    """
+
+    text: str = ""
+    form: str = "answer"
+    files: Mapping[str, bytes] = field(default_factory=dict)
+    data: JSON = None
+    raw: str | None = None  # the whole reply that `text` was extracted from
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    """Whether the official checks ran and held. `why` says in a line what decided."""
+
+    passed: bool
+    why: str = ""
+    score: float | None = None  # None: 1.0 or 0.0 by `passed`
+    metrics: Mapping[str, JSON] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(
+        default_factory=dict
+    )  # logs, reports, screenshots (bytes allowed)
+
+    @property
+    def value(self) -> float:
+        return float(self.passed) if self.score is None else self.score
+
+
+@dataclass(frozen=True, slots=True)
+class Prediction:
+    """A stored answer. `task` is set when the file itself says what it is graded against."""
+
+    task_id: str
+    submission: Submission
+    task: Task | None = None
+
+
+Status = Literal["passed", "failed", "error"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialError:
+    """Why a trial has no verdict."""
+
+    boundary: str
+    message: str
+    retryable: bool = False
+
+
+@dataclass(frozen=True, slots=True)
+class TrialRecord:
+    """Everything that is kept of one trial."""
+
+    task_id: str
+    sample: int
+    digest: str
+    submission: Submission | None = None
+    verdict: Verdict | None = None
+    error: TrialError | None = None
+    usage: Usage = Usage()
+    cost: float | None = 0.0
+    steps: int = 0
+    duration: float = 0.0
+    attempts: int = 1
+    started: float = 0.0
+    stop_reason: str = ""
+    calls: tuple[CallRecord, ...] = ()
+    trajectory: tuple[Step, ...] = ()
+
+    @property
+    def status(self) -> Status:
+        if self.verdict is None:
+            return "error"
+        return "passed" if self.verdict.passed else "failed"
+
+    @property
+    def passed(self) -> bool:
+        return self.status == "passed"
+
+    @property
+    def why(self) -> str:
+        if self.error is not None:
+            return f"{self.error.boundary}: {self.error.message}"
+        return self.verdict.why if self.verdict else ""
+
+    @property
+    def output(self) -> str:
+        if self.submission is None:
+            return ""
+        return self.submission.raw if self.submission.raw is not None else self.submission.text

@@ -1,0 +1,112 @@
+"""What one trial may spend and has spent; the provider asks it before and tells it after each call."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
+from dataclasses import dataclass, field
+
+from chimera.errors import BudgetExceeded, LimitReached
+from chimera.types import Usage
+
+
+@dataclass(frozen=True, slots=True)
+class Limits:
+    """Bounds of one trial; None is no bound. `seconds` bounds the agent's work, not the grading."""
+
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    max_cost: float | None = None
+    seconds: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CallRecord:
+    """One model call as the run store keeps it."""
+
+    model: str
+    usage: Usage
+    cost: float | None
+    started: float
+    seconds: float
+    attempts: int = 1
+    cached: bool = False
+    error: str | None = None
+
+
+class Budget:
+    """Money of a whole run. The worst case of a call is reserved before it is made."""
+
+    def __init__(self, total: float, spent: float = 0.0) -> None:
+        self.total = total
+        self.spent = spent
+        self.reserved = 0.0
+        self._lock = threading.Lock()
+
+    def reserve(self, worst_case: float) -> None:
+        with self._lock:
+            if self.spent + self.reserved + worst_case > self.total + 1e-12:
+                raise BudgetExceeded(
+                    f"the next call may cost ${worst_case:.4f}, but of the budget of "
+                    f"${self.total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} reserved"
+                )
+            self.reserved += worst_case
+
+    def settle(self, worst_case: float, actual: float) -> None:
+        with self._lock:
+            self.reserved = max(0.0, self.reserved - worst_case)
+            self.spent += actual
+
+
+@dataclass(slots=True)
+class Meter:
+    """The account of one trial. Providers find it with `current_meter()`."""
+
+    limits: Limits = Limits()
+    budget: Budget | None = None
+    sample: int = 0
+    deadline: float | None = None  # time.monotonic()
+    calls: list[CallRecord] = field(default_factory=list)
+    usage: Usage = Usage()
+    cost: float | None = 0.0  # None as soon as one call's price is unknown
+
+    def check(self) -> None:
+        """Raise `LimitReached` when the trial may not make another call."""
+        if self.deadline is not None and time.monotonic() >= self.deadline:
+            raise LimitReached("time", f"the trial's {self.limits.seconds:g} s are used up")
+        limit = self.limits.max_tokens
+        if limit is not None and self.usage.total_tokens >= limit:
+            raise LimitReached("tokens", f"{self.usage.total_tokens} of {limit} tokens are used")
+        money = self.limits.max_cost
+        if money is not None and (self.cost or 0.0) >= money:
+            raise LimitReached("cost", f"${self.cost or 0.0:.4f} of ${money:.4f} are spent")
+
+    def remaining_seconds(self) -> float | None:
+        return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
+
+    def record(self, call: CallRecord) -> None:
+        self.calls.append(call)
+        self.usage = self.usage + call.usage
+        if call.cost is None or self.cost is None:
+            self.cost = None
+        else:
+            self.cost += call.cost
+
+
+_current: ContextVar[Meter | None] = ContextVar("chimera_meter", default=None)
+
+
+def current_meter() -> Meter | None:
+    return _current.get()
+
+
+@contextmanager
+def metered(meter: Meter) -> Iterator[Meter]:
+    token = _current.set(meter)
+    try:
+        yield meter
+    finally:
+        _current.reset(token)

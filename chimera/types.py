@@ -1,0 +1,150 @@
+"""Plain values that agents, providers, tools and environments exchange."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+Role = Literal["system", "user", "assistant", "tool"]
+JSON = Any  # a value that `json` can write; spelled out so that signatures say what they mean
+
+
+@dataclass(frozen=True, slots=True)
+class ToolCall:
+    """A model's request to run a tool. `arguments` is None when the model's JSON was malformed."""
+
+    id: str
+    name: str
+    arguments: Mapping[str, JSON] | None
+    raw_arguments: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Message:
+    role: Role
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    call_id: str | None = None
+
+    @classmethod
+    def system(cls, content: str) -> Message:
+        return cls("system", content)
+
+    @classmethod
+    def user(cls, content: str) -> Message:
+        return cls("user", content)
+
+    @classmethod
+    def assistant(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
+        return cls("assistant", content, tuple(tool_calls))
+
+    @classmethod
+    def tool(cls, content: str, call_id: str) -> Message:
+        return cls("tool", content, (), call_id)
+
+
+@dataclass(frozen=True, slots=True)
+class Usage:
+    """Tokens of one call or the sum of many."""
+
+    input_tokens: int = 0
+    output_tokens: int = 0
+    cached_tokens: int = 0
+
+    @property
+    def total_tokens(self) -> int:
+        return self.input_tokens + self.output_tokens
+
+    def __add__(self, other: Usage) -> Usage:
+        return Usage(
+            self.input_tokens + other.input_tokens,
+            self.output_tokens + other.output_tokens,
+            self.cached_tokens + other.cached_tokens,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """What a model answered. `cost` is None when the price is not known, never 0 for that."""
+
+    content: str
+    tool_calls: tuple[ToolCall, ...] = ()
+    usage: Usage = Usage()
+    cost: float | None = None
+    stop_reason: str = "stop"
+    model: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class CommandResult:
+    """How a command ended. A time-out, an output cut short, or a limit is said, not guessed."""
+
+    stdout: bytes
+    stderr: bytes
+    exit_code: int
+    timed_out: bool = False
+    truncated: bool = False
+    duration: float = 0.0
+
+    @property
+    def success(self) -> bool:
+        return self.exit_code == 0 and not self.timed_out
+
+    @property
+    def output(self) -> str:
+        """stdout and stderr as text, for people and models."""
+        return (self.stdout + self.stderr).decode("utf-8", "replace")
+
+
+@dataclass(frozen=True, slots=True)
+class TestResult:
+    """Outcome of a test command by its machine-readable report."""
+
+    __test__ = False  # not a test class, whatever pytest thinks
+
+    passed: int
+    failed: int
+    errors: int
+    output: str = ""
+    names: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def total(self) -> int:
+        return self.passed + self.failed + self.errors
+
+    @property
+    def all_passed(self) -> bool:
+        """True only when tests ran and every one of them passed."""
+        return self.passed > 0 and self.failed == 0 and self.errors == 0
+
+
+@dataclass(frozen=True, slots=True)
+class ToolResult:
+    output: str
+    error: str | None = None
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class Step:
+    """One entry of a trajectory: a message, or the observation of a tool call."""
+
+    message: Message
+    usage: Usage = Usage()
+    cost: float | None = None
+    timestamp: float = 0.0
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class AgentResult:
+    """What an agent hands back: its final text and how it got there."""
+
+    output: str
+    usage: Usage = Usage()
+    cost: float | None = 0.0
+    steps: int = 0
+    trajectory: tuple[Step, ...] = ()
+    stop_reason: str = "done"
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
