@@ -1,0 +1,47 @@
+"""Shared fixtures: real data sets and components, required in CI and skipped elsewhere with a reason."""
+
+from __future__ import annotations
+
+import os
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+
+def missing(reason: str) -> None:
+    """Skip with a reason; under CHIMERA_REQUIRE_ALL=1 a missing component is a failure."""
+    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
+        pytest.fail(f"required, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+@pytest.fixture(scope="session")
+def dataset() -> Callable[[str], Path]:
+    """`dataset("mbpp/mbpp.jsonl")`: a real data file below CHIMERA_DATASETS_DIR."""
+
+    def find(relative: str) -> Path:
+        root = os.environ.get("CHIMERA_DATASETS_DIR")
+        if not root:
+            missing("CHIMERA_DATASETS_DIR is not set: the real data sets are needed")
+        path = Path(str(root)) / relative
+        if not path.exists():
+            missing(f"{path} is absent")
+        return path
+
+    return find
+
+
+@pytest.fixture(scope="session")
+def require() -> Callable[..., str]:
+    """`require("bwrap")`: the path of a program, or a skip (a failure in CI)."""
+
+    def find(*programs: str) -> str:
+        for program in programs:
+            found = shutil.which(program)
+            if found is None:
+                missing(f"the program '{program}' is not installed")
+        return str(found)
+
+    return find
