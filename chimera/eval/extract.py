@@ -1,0 +1,283 @@
+"""The answer in a model's whole reply: code, boxed or marked answers, a JSON envelope, a patch.
+
+Everything here is pure and never runs what it reads. When a reply holds several answers, the last
+one wins; what cannot be found is an empty string or None, never a guess.
+"""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+import textwrap
+import warnings
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from chimera.types import JSON
+
+PYTHON_FENCES = frozenset({"", "python", "python3", "py", "py3"})
+DIFF_FENCES = frozenset({"diff", "patch", "udiff"})
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_ANSWER_LINE = re.compile(
+    r"^[\s*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[\s*_]*[:：][\s*_]*(?P<answer>.*?)[\s*_`]*$",
+    re.IGNORECASE,
+)
+_TAGGED_PATCH = re.compile(r"<(patch|diff)>\n?(.*?)</\1>", re.DOTALL)
+_MAX_PARSES = 2_000
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """A fenced block of Markdown; `closed` is False when the reply ended inside it."""
+
+    language: str
+    code: str
+    closed: bool = True
+
+
+def without_reasoning(reply: str) -> str:
+    """The reply after a closed `<think>` section; an unclosed one is left as it is."""
+    return reply.rpartition("</think>")[2]
+
+
+def fenced_blocks(text: str) -> list[Block]:
+    """Every fenced block in order, without its fences and without the fence's own indent."""
+    blocks: list[Block] = []
+    lines: list[str] = []
+    opening: re.Match[str] | None = None
+    for line in text.splitlines():
+        fence = _FENCE.match(line)
+        if opening is None:
+            if fence:
+                opening, lines = fence, []
+        elif fence and not fence["info"].strip() and fence["ticks"].startswith(opening["ticks"]):
+            blocks.append(_block(opening, lines, closed=True))
+            opening = None
+        else:
+            lines.append(line.removeprefix(opening["indent"]))
+    if opening is not None:
+        blocks.append(_block(opening, lines, closed=False))
+    return blocks
+
+
+def _block(opening: re.Match[str], lines: Sequence[str], *, closed: bool) -> Block:
+    words = opening["info"].split()
+    language = words[0].lower().strip("{}.") if words else ""
+    return Block(language, "".join(f"{line}\n" for line in lines), closed)
+
+
+def python_program(reply: str, *, entry_point: str | None = None, prompt: str = "") -> str:
+    """The whole Python program a reply hands in.
+
+    The last Python block that defines `entry_point` wins. Where `prompt` is the beginning of a
+    program, its imports and helpers are put before a block that defines the function anew, and a
+    block (or bare text) that only goes on with the function is appended to it.
+    """
+    text = without_reasoning(reply)
+    blocks = [block.code for block in fenced_blocks(text) if block.language in PYTHON_FENCES]
+    candidates = [code for code in reversed(blocks) if code.strip()] or [text]
+    for code in candidates:
+        for program in (code, textwrap.dedent(code)):
+            if _defines(program, entry_point):
+                return _with_preamble(program, prompt, entry_point)
+    if prompt and entry_point:
+        for code in candidates:
+            if completed := _completed(prompt, code, entry_point):
+                return completed
+    for code in candidates:
+        if part := _parsable_part(code, entry_point):
+            return _with_preamble(part, prompt, entry_point)
+    return candidates[0]
+
+
+def parse_python(code: str) -> ast.Module | None:
+    """The syntax tree, or None where this is not Python."""
+    try:
+        with warnings.catch_warnings():
+            warnings.simplefilter("ignore")  # a candidate's invalid escapes are its own business
+            return ast.parse(code)
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _defines(code: str, entry_point: str | None) -> bool:
+    """Whether this parses and, outside of stubs, binds the name at the top level."""
+    tree = parse_python(code)
+    if tree is None or not tree.body:
+        return False
+    return entry_point is None or entry_point in set(_bound_names(tree.body))
+
+
+def _bound_names(body: Sequence[ast.stmt]) -> Iterator[str]:
+    for node in body:
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
+            if not _is_stub(node):
+                yield node.name
+        elif isinstance(node, ast.ClassDef):
+            yield node.name
+        elif isinstance(node, ast.Assign | ast.AnnAssign):
+            targets = node.targets if isinstance(node, ast.Assign) else [node.target]
+            yield from (target.id for target in targets if isinstance(target, ast.Name))
+        elif isinstance(node, ast.Import | ast.ImportFrom):
+            yield from (alias.asname or alias.name for alias in node.names)
+        elif isinstance(node, ast.If | ast.Try):
+            yield from _bound_names([*node.body, *node.orelse])
+
+
+def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
+    """A docstring, `pass` or `...` only: the task's own header repeated, not an answer."""
+    return all(
+        isinstance(node, ast.Pass)
+        or (isinstance(node, ast.Expr) and isinstance(node.value, ast.Constant))
+        for node in function.body
+    )
+
+
+def _with_preamble(program: str, prompt: str, entry_point: str | None) -> str:
+    """The program after what the prompt defines before the entry point."""
+    tree = parse_python(prompt) if prompt else None
+    if tree is None or entry_point is None:
+        return program
+    first = next(
+        (
+            min([node.lineno, *(decorator.lineno for decorator in node.decorator_list)])
+            for node in tree.body
+            if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+            and node.name == entry_point
+        ),
+        None,
+    )
+    preamble = "".join(prompt.splitlines(keepends=True)[: (first or 1) - 1])
+    if not preamble.strip():
+        return program
+    futures = _future_imports(program)
+    lines = program.splitlines(keepends=True)
+    return "".join(lines[:futures]) + preamble.rstrip() + "\n\n" + "".join(lines[futures:])
+
+
+def _future_imports(program: str) -> int:
+    """How many first lines of a program end with its last `from __future__ import`."""
+    tree = parse_python(program)
+    return max(
+        (
+            node.end_lineno or 0
+            for node in (tree.body if tree else ())
+            if isinstance(node, ast.ImportFrom) and node.module == "__future__"
+        ),
+        default=0,
+    )
+
+
+def _completed(prompt: str, code: str, entry_point: str) -> str | None:
+    """The prompt with the longest beginning of `code` that finishes its function."""
+    header = prompt if prompt.endswith("\n") else prompt + "\n"
+    for body in (code, textwrap.indent(textwrap.dedent(code), "    ")):
+        lines = body.splitlines(keepends=True)
+        for end in range(len(lines), max(0, len(lines) - _MAX_PARSES), -1):
+            program = header + "".join(lines[:end])
+            if _defines(program, entry_point):
+                return program
+    return None
+
+
+def _parsable_part(text: str, entry_point: str | None) -> str | None:
+    """The longest run of lines, begun where code can begin, that defines the entry point."""
+    lines = text.splitlines(keepends=True)
+    starts = [
+        index
+        for index, line in enumerate(lines)
+        if re.match(r"(?:from|import|def|class|async|@|#)|[A-Za-z_]\w*\s*=", line)
+    ]
+    parses = 0
+    for start in starts:
+        for end in range(len(lines), start, -1):
+            parses += 1
+            if parses > _MAX_PARSES:
+                return None
+            part = "".join(lines[start:end])
+            if _defines(part, entry_point):
+                return part
+    return None
+
+
+def boxed_answers(text: str) -> list[str]:
+    r"""The contents of every brace-balanced `\boxed{…}` (or `\fbox{…}`), outermost ones only."""
+    answers = []
+    position = 0
+    while found := re.compile(r"\\(?:boxed|fbox)\s*\{").search(text, position):
+        depth, index = 1, found.end()
+        while index < len(text) and depth:
+            character = text[index]
+            if character == "\\":
+                index += 1
+            elif character == "{":
+                depth += 1
+            elif character == "}":
+                depth -= 1
+            index += 1
+        if depth:
+            position = found.end()
+        else:
+            answers.append(text[found.end() : index - 1])
+            position = index
+    return answers
+
+
+def answer_lines(text: str) -> list[str]:
+    """What follows `ANSWER:` on lines that begin with it, Markdown emphasis taken off."""
+    matches = (_ANSWER_LINE.match(line) for line in text.splitlines())
+    return [match["answer"] for match in matches if match and match["answer"]]
+
+
+def json_envelope(text: str) -> JSON | None:
+    """The last JSON object of a reply: in a json fence, else anywhere in the text."""
+    text = without_reasoning(text)
+    for block in reversed(fenced_blocks(text)):
+        if block.language in {"json", ""} and isinstance(found := _json(block.code), dict):
+            return found
+    decoder = json.JSONDecoder()
+    last = None
+    position = text.find("{")
+    while position >= 0:
+        try:
+            found, end = decoder.raw_decode(text, position)
+        except (ValueError, RecursionError):
+            end = position + 1
+        else:
+            last = found
+        position = text.find("{", end)
+    return last
+
+
+def _json(text: str) -> JSON | None:
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError):
+        return None
+
+
+def patch(text: str) -> str:
+    """The unified diff of a reply: tagged, fenced, or bare; "" where there is none."""
+    text = without_reasoning(text)
+    if tagged := _TAGGED_PATCH.findall(text):
+        return _diff_text(tagged[-1][1])
+    fenced = [
+        block.code
+        for block in fenced_blocks(text)
+        if block.language in DIFF_FENCES or (not block.language and _is_diff(block.code))
+    ]
+    if fenced:
+        return _diff_text("".join(fenced))
+    begin = re.search(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", text, re.MULTILINE)
+    return _diff_text(text[begin.start() :]) if begin else ""
+
+
+def _is_diff(code: str) -> bool:
+    return code.startswith(("diff --git ", "--- ", "Index: "))
+
+
+def _diff_text(text: str) -> str:
+    """A diff whose last line is ended, as `git apply` wants it."""
+    text = text.strip("\n")
+    return text + "\n" if text.strip() else ""
