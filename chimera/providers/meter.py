@@ -1,4 +1,4 @@
-"""What one trial may spend and has spent; the provider asks it before and tells it after each call."""
+"""What a trial may spend and has spent; providers ask before and tell after each call."""
 
 from __future__ import annotations
 
@@ -44,21 +44,42 @@ class Budget:
         self.total = total
         self.spent = spent
         self.reserved = 0.0
-        self._lock = threading.Lock()
+        self._settled = threading.Condition()
+        self._calls = 0
 
-    def reserve(self, worst_case: float) -> None:
-        with self._lock:
-            if self.spent + self.reserved + worst_case > self.total + 1e-12:
-                raise BudgetExceeded(
-                    f"the next call may cost ${worst_case:.4f}, but of the budget of "
-                    f"${self.total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} reserved"
-                )
+    def reserve(self, worst_case: float, timeout: float | None = None) -> None:
+        """Set `worst_case` aside; wait (at most `timeout`) while others' reserves are in the way.
+
+        Raises `BudgetExceeded` when it does not fit and no running call can give money back.
+        """
+        end = None if timeout is None else time.monotonic() + timeout
+        with self._settled:
+            while self.spent + self.reserved + worst_case > self.total + 1e-12:
+                left = None if end is None else end - time.monotonic()
+                hopeless = self.spent + worst_case > self.total + 1e-12 or self._calls == 0
+                if hopeless or (left is not None and left <= 0):
+                    raise BudgetExceeded(
+                        f"the next call may cost ${worst_case:.4f}, but of the budget of "
+                        f"${self.total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
+                        "reserved"
+                    )
+                self._settled.wait(left)
             self.reserved += worst_case
+            self._calls += 1
 
     def settle(self, worst_case: float, actual: float) -> None:
-        with self._lock:
-            self.reserved = max(0.0, self.reserved - worst_case)
+        """Give a reservation back and book what the call really cost."""
+        with self._settled:
+            self._calls -= 1
+            self.reserved = max(0.0, self.reserved - worst_case) if self._calls else 0.0
             self.spent += actual
+            self._settled.notify_all()
+
+    def __getstate__(self) -> dict[str, float]:
+        return {"total": self.total, "spent": self.spent}
+
+    def __setstate__(self, state: dict[str, float]) -> None:
+        self.__init__(state["total"], state["spent"])  # type: ignore[misc]
 
 
 @dataclass(slots=True)

@@ -1,0 +1,302 @@
+"""The way of one model call: limits, cache, turn, budget, retries, account; subclasses talk."""
+
+from __future__ import annotations
+
+import json
+import random
+import time
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from chimera.errors import LimitReached, ProviderError, UsageError
+from chimera.providers.limiter import AdaptiveLimiter, limiter_for
+from chimera.providers.meter import CallRecord, Meter, current_meter
+from chimera.providers.prices import FREE, Price
+from chimera.providers.secrets import redact
+from chimera.tools.base import Tool
+from chimera.types import JSON, Message, Response, ToolCall, Usage
+
+DEFAULT_MAX_TOKENS = 8192  # where an answer must be bounded and nobody said how
+DEFAULT_ATTEMPTS = 6
+FIRST_BACKOFF_SECONDS = 0.5
+LONGEST_BACKOFF_SECONDS = 60.0
+#: A call that waited this long (or half the trial's time) when the trial's time ran out is a fault
+#: of the provider, not a slow agent: it must not become a verdict.
+PATIENCE_SECONDS = 60.0
+
+
+@dataclass(frozen=True, slots=True)
+class Request:
+    """One call as a subclass gets it. `timeout` bounds the whole call, headers to last byte."""
+
+    messages: tuple[Message, ...]
+    tools: tuple[Tool, ...] = ()
+    temperature: float | None = None
+    max_tokens: int | None = None
+    stop: tuple[str, ...] = ()
+    seed: int | None = None
+    timeout: float = 600.0
+
+    def parameters(self) -> dict[str, JSON]:
+        """All but the messages and the time-out: what else decides the answer."""
+        return {
+            "tools": [[tool.name, tool.description, tool.parameters] for tool in self.tools],
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "stop": self.stop,
+            "seed": self.seed,
+        }
+
+
+class CallFailed(ProviderError):
+    """One attempt failed. `maybe_charged`: the provider may have worked for it, and may bill it."""
+
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool,
+        retry_after: float | None = None,
+        rate_limited: bool = False,
+        maybe_charged: bool = False,
+    ) -> None:
+        super().__init__(redact(message), retryable=retryable, retry_after=retry_after)
+        self.rate_limited = rate_limited
+        self.maybe_charged = maybe_charged
+
+
+class ContextOverflow(CallFailed):
+    """The conversation is longer than the model can read; a shorter one can pass."""
+
+
+@dataclass(frozen=True, kw_only=True)
+class Provider(ABC):
+    """A model behind some interface; a value that can be pickled and shared between threads.
+
+    `complete` keeps the trial's limits and the run's budget, retries what can pass, and tells the
+    trial's meter. Subclasses implement `_call`, one attempt without retries.
+    """
+
+    name: str  # as the user wrote it, e.g. "openai/gpt-4o"
+    model: str  # as the endpoint knows it
+    attempts: int = DEFAULT_ATTEMPTS
+    timeout: float = 600.0
+    cache: Path | None = None
+    price_override: Price | None = None
+
+    @abstractmethod
+    def _call(self, request: Request) -> Response:
+        """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
+
+    def price(self) -> Price | None:
+        """The price list, or None when it is not known."""
+        return self.price_override
+
+    def identity(self) -> dict[str, JSON]:
+        """What of this provider can change an answer; keys are no part of it."""
+        return {"model": self.name}
+
+    @property
+    def endpoint(self) -> str:
+        """Calls to one endpoint share a limit on how many run at once."""
+        return self.name
+
+    def complete(
+        self,
+        messages: Sequence[Message],
+        *,
+        tools: Sequence[Tool] = (),
+        temperature: float | None = None,
+        max_tokens: int | None = None,
+        stop: Sequence[str] = (),
+        seed: int | None = None,
+    ) -> Response:
+        """The model's answer, or `ProviderError`, `LimitReached`, `BudgetExceeded`.
+
+        Sample n of a task uses `seed + n`, so that samples differ and each can be repeated.
+        """
+        meter = current_meter() or Meter()
+        meter.check()
+        price = self.price()
+        if price is None and (meter.budget is not None or meter.limits.max_cost is not None):
+            raise UsageError(
+                f"the price of '{self.name}' is not known, so a limit on money cannot be kept\n"
+                "  State it (US dollars for a million input/output tokens) with price=0.15/0.6, "
+                "or run without the limit."
+            )
+        if max_tokens is None and meter.budget is not None and price is not FREE:
+            max_tokens = DEFAULT_MAX_TOKENS
+        request = Request(
+            messages=tuple(messages),
+            tools=tuple(tools),
+            temperature=temperature,
+            max_tokens=max_tokens,
+            stop=tuple(stop),
+            seed=None if seed is None else seed + meter.sample,
+            timeout=self.timeout,
+        )
+        return _Call(self, request, meter, price).run()
+
+
+@dataclass(slots=True)
+class _Call:
+    """The state of one `complete`: what it has waited, tried and spent."""
+
+    provider: Provider
+    request: Request
+    meter: Meter
+    price: Price | None
+    attempts: int = 0
+    spent: float = 0.0
+    spent_unknown: bool = False
+    started: float = field(default_factory=time.time)
+    clock: float = field(default_factory=time.monotonic)
+
+    def run(self) -> Response:
+        if self.provider.cache is None:
+            return self._paid()
+        from chimera.providers.cache import CallCache, cache_key
+
+        store = CallCache.at(self.provider.cache)
+        request = self.request
+        key = cache_key(
+            self.provider.identity(), request.messages, request.parameters(), self.meter.sample
+        )
+        found = store.load(key)
+        if found is not None:
+            self._record(found.usage, cached=True)
+            return replace(found, cost=0.0)
+        response = self._paid()
+        store.save(key, response)
+        return response
+
+    def _paid(self) -> Response:
+        try:
+            response = self._attempt_until_answered()
+        except BaseException as error:
+            self._record(Usage(), error=redact(str(error) or type(error).__name__))
+            raise
+        self._record(response.usage)
+        return replace(response, cost=self._cost())
+
+    def _attempt_until_answered(self) -> Response:
+        limiter = limiter_for(self.provider.endpoint)
+        while True:
+            self.attempts += 1
+            try:
+                return self._attempt(limiter)
+            except CallFailed as error:
+                left = self.meter.remaining_seconds()
+                if left == 0.0:
+                    raise self._out_of_time() from error
+                if not error.retryable or self.attempts >= self.provider.attempts:
+                    raise
+                wait = _backoff(self.attempts, error.retry_after)
+                if left is not None and wait >= left:
+                    raise
+                time.sleep(wait)
+
+    def _attempt(self, limiter: AdaptiveLimiter) -> Response:
+        """One attempt with its turn and its reservation, both given back whatever happens."""
+        began = limiter.acquire(self.meter.remaining_seconds())
+        if began is None:
+            raise self._out_of_time()
+        try:
+            response = self._reserved_call()
+        except CallFailed as error:
+            if error.rate_limited:
+                limiter.refused(began, error.retry_after)
+            raise
+        else:
+            limiter.succeeded()
+            return response
+        finally:
+            limiter.release()
+
+    def _reserved_call(self) -> Response:
+        """Make the call against a reservation, settled once: at its price, at nothing, or, when the
+        provider may have worked for an answer that never arrived, at the worst case."""
+        worst_case = self._worst_case()
+        budget = self.meter.budget
+        if budget is not None:
+            budget.reserve(worst_case, self.meter.remaining_seconds())
+        charge: float | None = None if self.price is None else worst_case
+        try:
+            left = self.meter.remaining_seconds()
+            timeout = self.request.timeout if left is None else min(left, self.request.timeout)
+            response = self.provider._call(replace(self.request, timeout=timeout))
+            charge = None if self.price is None else self.price.cost(response.usage)
+            return response
+        except CallFailed as error:
+            if not error.maybe_charged:
+                charge = 0.0
+            raise
+        finally:
+            if charge is None:
+                self.spent_unknown = True
+            else:
+                self.spent += charge
+            if budget is not None:
+                budget.settle(worst_case, charge or 0.0)
+
+    def _out_of_time(self) -> CallFailed | LimitReached:
+        waited = time.monotonic() - self.clock
+        total = self.meter.limits.seconds or 0.0
+        if waited >= min(PATIENCE_SECONDS, total / 2):
+            return CallFailed(
+                f"{self.provider.name} had not answered after {waited:.0f} s "
+                f"(attempt {self.attempts}), when the trial's time ran out",
+                retryable=False,
+            )
+        return LimitReached("time", f"the trial's {total:g} s are used up")
+
+    def _worst_case(self) -> float:
+        if self.price is None or self.price is FREE:
+            return 0.0
+        output = self.request.max_tokens or DEFAULT_MAX_TOKENS
+        return self.price.cost(Usage(most_input_tokens(self.request), output))
+
+    def _cost(self) -> float | None:
+        return None if self.spent_unknown else self.spent
+
+    def _record(self, usage: Usage, *, cached: bool = False, error: str | None = None) -> None:
+        self.meter.record(
+            CallRecord(
+                model=self.provider.name,
+                usage=usage,
+                cost=self._cost(),
+                started=self.started,
+                seconds=time.monotonic() - self.clock,
+                attempts=max(1, self.attempts),
+                cached=cached,
+                error=error,
+            )
+        )
+
+
+def most_input_tokens(request: Request) -> int:
+    """More tokens than the request can have: no tokenizer makes more tokens than bytes."""
+    size = 64 + 1024 * bool(request.tools)  # the provider's own words around tools
+    for message in request.messages:
+        size += 16 + len(message.content.encode("utf-8", "surrogatepass"))
+        for call in message.tool_calls:
+            size += 32 + len(call.name) + len(call.id) + 2 * len(_arguments(call).encode())
+    for tool in request.tools:
+        text = json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False)
+        size += 64 + 2 * len(text.encode())
+    return size
+
+
+def _arguments(call: ToolCall) -> str:
+    if call.raw_arguments or call.arguments is None:
+        return call.raw_arguments
+    return json.dumps(call.arguments, ensure_ascii=False)
+
+
+def _backoff(attempt: int, retry_after: float | None) -> float:
+    """Seconds before the next attempt: exponential with jitter, never before the server allows."""
+    ceiling = min(LONGEST_BACKOFF_SECONDS, FIRST_BACKOFF_SECONDS * 2**attempt)
+    wait = random.uniform(ceiling / 2, ceiling)
+    return wait if retry_after is None else retry_after + min(wait, 1.0) * random.random()

@@ -1,0 +1,227 @@
+"""From a model's name to a provider: prefixes, well-known bare names, keys and addresses."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from chimera.errors import UsageError
+from chimera.providers.base import DEFAULT_ATTEMPTS, Provider
+from chimera.providers.prices import FREE, Price, parse_price
+from chimera.providers.secrets import remember_secret
+
+
+@dataclass(frozen=True, slots=True)
+class Service:
+    """Where a prefix leads. The first variable that is set gives the key or the address."""
+
+    protocol: Literal["openai", "anthropic"]
+    base_url: str
+    key_variables: tuple[str, ...] = ()
+    base_url_variables: tuple[str, ...] = ()
+    key_required: bool = True
+    free: bool = False  # runs on the user's own machine
+
+
+SERVICES: Mapping[str, Service] = {
+    "openai": Service(
+        "openai", "https://api.openai.com/v1", ("OPENAI_API_KEY",), ("OPENAI_BASE_URL",)
+    ),
+    "anthropic": Service(
+        "anthropic", "https://api.anthropic.com",
+        ("ANTHROPIC_API_KEY", "ANTHROPIC_AUTH_TOKEN"), ("ANTHROPIC_BASE_URL",),
+    ),
+    "openrouter": Service(
+        "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ("OPENROUTER_BASE_URL",)
+    ),
+    "google": Service(
+        "openai", "https://generativelanguage.googleapis.com/v1beta/openai",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+    ),
+    "xai": Service("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
+    "deepseek": Service("openai", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
+    "zai": Service(
+        "openai", "https://api.z.ai/api/paas/v4",
+        ("ZAI_API_KEY", "ZHIPUAI_API_KEY"), ("ZAI_BASE_URL",),
+    ),
+    "moonshot": Service("openai", "https://api.moonshot.ai/v1", ("MOONSHOT_API_KEY",)),
+    "mistral": Service("openai", "https://api.mistral.ai/v1", ("MISTRAL_API_KEY",)),
+    "groq": Service("openai", "https://api.groq.com/openai/v1", ("GROQ_API_KEY",)),
+    "together": Service("openai", "https://api.together.xyz/v1", ("TOGETHER_API_KEY",)),
+    "fireworks": Service(
+        "openai", "https://api.fireworks.ai/inference/v1", ("FIREWORKS_API_KEY",)
+    ),
+    "cerebras": Service("openai", "https://api.cerebras.ai/v1", ("CEREBRAS_API_KEY",)),
+    "ollama": Service(
+        "openai", "http://localhost:11434/v1", ("OLLAMA_API_KEY",), ("OLLAMA_HOST",),
+        key_required=False, free=True,
+    ),
+    "vllm": Service(
+        "openai", "http://localhost:8000/v1", ("VLLM_API_KEY",), ("VLLM_BASE_URL",),
+        key_required=False, free=True,
+    ),
+    "sglang": Service(
+        "openai", "http://localhost:30000/v1", ("SGLANG_API_KEY",), ("SGLANG_BASE_URL",),
+        key_required=False, free=True,
+    ),
+}  # fmt: skip
+SERVICE_ALIASES: Mapping[str, str] = {"gemini": "google", "z-ai": "zai", "grok": "xai"}
+#: Prefixes that are no service.
+SPECIAL = ("local", "scripted", "litellm")
+
+#: How well-known models begin, and the service that has them.
+KNOWN_MODELS: tuple[tuple[str, str], ...] = (
+    ("claude", "anthropic"),
+    ("gpt-oss", "ollama"),
+    ("gpt", "openai"),
+    ("chatgpt", "openai"),
+    ("codex", "openai"),
+    ("o1", "openai"),
+    ("o3", "openai"),
+    ("o4", "openai"),
+    ("gemini", "google"),
+    ("grok", "xai"),
+    ("deepseek", "deepseek"),
+    ("glm", "zai"),
+    ("kimi", "moonshot"),
+    ("llama", "ollama"),
+    ("qwen", "ollama"),
+    ("mistral", "ollama"),
+    ("gemma", "ollama"),
+    ("phi", "ollama"),
+)
+#: Makers whose models many people use through an Anthropic-compatible endpoint of the maker's own.
+ANTHROPIC_COMPATIBLE = ("zai", "moonshot", "deepseek")
+
+
+def create_provider(
+    model: str | None = None,
+    *,
+    api_key: str | None = None,
+    base_url: str | None = None,
+    attempts: int = DEFAULT_ATTEMPTS,
+    timeout: float = 600.0,
+    cache: str | Path | None = None,
+    price: str | None = None,
+) -> Provider:
+    """The provider of `SERVICE/MODEL`, of a well-known bare model name, or of the usual variables.
+
+    `price` states US dollars for a million tokens as INPUT/OUTPUT where the price table does not
+    know the model. `cache` is a file in which answers are kept and found again.
+    """
+    name = model or os.environ.get("ANTHROPIC_MODEL") or os.environ.get("OPENAI_MODEL")
+    if not name:
+        raise UsageError("no model was named: give one as SERVICE/MODEL, for example local/smollm2")
+    settings: dict[str, Any] = {
+        "attempts": attempts,
+        "timeout": timeout,
+        "cache": None if cache is None else Path(cache).expanduser(),
+    }
+    override = parse_price(price) if price is not None else None
+    prefix, _, rest = name.partition("/")
+    if prefix in SPECIAL and rest:
+        return _special(prefix, rest, name, override, settings)
+    service_name, served = _resolve(name, base_url)
+    service = SERVICES[service_name]
+    return _of_service(service, service_name, served, name, api_key, base_url, override, settings)
+
+
+def _special(
+    prefix: str, rest: str, name: str, price: Price | None, settings: dict[str, Any]
+) -> Provider:
+    if prefix == "scripted":
+        from chimera.providers.scripted import scripted_provider
+
+        return scripted_provider(name, rest, price_override=price or FREE, **settings)
+    if prefix == "litellm":
+        from chimera.providers.litellm import LiteLLMProvider
+
+        return LiteLLMProvider(name=name, model=rest, price_override=price, **settings)
+    if rest != "smollm2":
+        raise UsageError(f"unknown local model '{name}'; there is: local/smollm2")
+    from chimera.providers.local import LocalProvider, model_path
+
+    model_path()
+    return LocalProvider(name=name, model=rest, price_override=price or FREE, **settings)
+
+
+def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
+    """The service and the model's name there."""
+    prefix, _, rest = name.partition("/")
+    prefix = SERVICE_ALIASES.get(prefix, prefix)
+    if rest and prefix in SERVICES:
+        return prefix, rest
+    known = next((service for start, service in KNOWN_MODELS if name.startswith(start)), None)
+    if "/" in name:
+        known = None
+    anthropic_url = os.environ.get("ANTHROPIC_BASE_URL")
+    if known in ANTHROPIC_COMPATIBLE and base_url is None and anthropic_url:
+        return "anthropic", name
+    if known is not None:
+        return known, name
+    if base_url is not None:
+        return "openai", name
+    if anthropic_url:
+        return "anthropic", name
+    if os.environ.get("OPENAI_BASE_URL"):
+        return "openai", name
+    services = ", ".join([*SERVICES, *SPECIAL])
+    raise UsageError(
+        f"unknown model '{name}'\n  Write SERVICE/MODEL with one of: {services}.\n"
+        "  Or give the address of an OpenAI-compatible endpoint with a base URL."
+    )
+
+
+def _of_service(
+    service: Service,
+    service_name: str,
+    served: str,
+    name: str,
+    api_key: str | None,
+    base_url: str | None,
+    price: Price | None,
+    settings: dict[str, Any],
+) -> Provider:
+    address = base_url or _first(service.base_url_variables) or service.base_url
+    if service_name == "ollama":
+        address = _ollama_address(address)
+    key = api_key or _first(service.key_variables) or ""
+    if not key and service.key_required and base_url is None:
+        names = " or ".join(service.key_variables)
+        hint = ""
+        if service_name in ANTHROPIC_COMPATIBLE:
+            hint = " (or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for its Anthropic endpoint)"
+        raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give the key by option.")
+    remember_secret(key)
+    if service.free:
+        price = price or FREE
+    if service.protocol == "anthropic":
+        from chimera.providers.anthropic import AnthropicProvider
+
+        bearer = not api_key and not os.environ.get("ANTHROPIC_API_KEY") and bool(key)
+        return AnthropicProvider(
+            name=name, model=served, base_url=address, api_key=key, bearer=bearer,
+            price_override=price, **settings,
+        )  # fmt: skip
+    from chimera.providers.openai import OpenAIProvider
+
+    official = address.startswith("https://api.openai.com")
+    return OpenAIProvider(
+        name=name, model=served, base_url=address, api_key=key, price_override=price,
+        max_tokens_field="max_completion_tokens" if official else "max_tokens", **settings,
+    )  # fmt: skip
+
+
+def _first(variables: tuple[str, ...]) -> str | None:
+    return next((os.environ[name] for name in variables if os.environ.get(name)), None)
+
+
+def _ollama_address(address: str) -> str:
+    """OLLAMA_HOST may be `host:port` without a scheme, and is without `/v1`."""
+    if "://" not in address:
+        address = f"http://{address}"
+    address = address.rstrip("/")
+    return address if address.endswith("/v1") else f"{address}/v1"
