@@ -19,9 +19,19 @@ from chimera.types import JSON
 PYTHON_FENCES = frozenset({"", "python", "python3", "py", "py3"})
 DIFF_FENCES = frozenset({"diff", "patch", "udiff"})
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _ANSWER_LINE = re.compile(
-    r"^[\s*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[\s*_]*[:：][\s*_]*(?P<answer>.*?)[\s*_`]*$",
-    re.IGNORECASE,
+    r"^[ \t*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[ \t*_]*[:：][ \t*_]*"
+    r"(?P<answer>[^\s*_`].*?)[ \t*_`]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER_HEADING = re.compile(
+    r"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>\S.*?)[ \t]*$",
+    re.IGNORECASE | re.MULTILINE,
+)
+_ANSWER_SENTENCE = re.compile(
+    r"answer\s+is\s*:?\s*(\$[^$\n]+\$|\\\(.+?\\\)|\*\*.+?\*\*|[^\n]+?)(?:\.?\s*$|\.\s)",
+    re.IGNORECASE | re.MULTILINE,
 )
 _TAGGED_PATCH = re.compile(r"<(patch|diff)>\n?(.*?)</\1>", re.DOTALL)
 _MAX_PARSES = 2_000
@@ -203,9 +213,13 @@ def _parsable_part(text: str, entry_point: str | None) -> str | None:
 
 def boxed_answers(text: str) -> list[str]:
     r"""The contents of every brace-balanced `\boxed{…}` (or `\fbox{…}`), outermost ones only."""
-    answers = []
+    return [content for _, content in _boxes(text)]
+
+
+def _boxes(text: str) -> Iterator[tuple[int, str]]:
+    """The end and the content of every balanced box."""
     position = 0
-    while found := re.compile(r"\\(?:boxed|fbox)\s*\{").search(text, position):
+    while found := _BOX.search(text, position):
         depth, index = 1, found.end()
         while index < len(text) and depth:
             character = text[index]
@@ -216,18 +230,52 @@ def boxed_answers(text: str) -> list[str]:
             elif character == "}":
                 depth -= 1
             index += 1
-        if depth:
-            position = found.end()
-        else:
-            answers.append(text[found.end() : index - 1])
-            position = index
-    return answers
+        position = found.end() if depth else index
+        if not depth:
+            yield index, text[found.end() : index - 1]
 
 
 def answer_lines(text: str) -> list[str]:
     """What follows `ANSWER:` on lines that begin with it, Markdown emphasis taken off."""
-    matches = (_ANSWER_LINE.match(line) for line in text.splitlines())
-    return [match["answer"] for match in matches if match and match["answer"]]
+    return [match["answer"] for match in _ANSWER_LINE.finditer(text)]
+
+
+def final_answer(reply: str) -> str | None:
+    """The mathematical answer a reply ends with: boxed, marked `ANSWER:`, or said to be it.
+
+    Of boxes, `ANSWER:` lines and answer headings the one that comes last counts; a sentence
+    "the answer is …" is read only where none of them is there.
+    """
+    text = without_reasoning(reply)
+    marked = [(match.end(), match["answer"]) for match in _ANSWER_LINE.finditer(text)]
+    marked += [(match.end(), match["answer"]) for match in _ANSWER_HEADING.finditer(text)]
+    boxed = list(_boxes(text))
+    if boxed and (not marked or boxed[-1][0] >= max(marked)[0] or _boxes_of(max(marked)[1])):
+        return boxed[-1][1].strip()
+    if marked:
+        return _undelimited(_hoped(max(marked)[1]))
+    said = _ANSWER_SENTENCE.findall(text)
+    return _undelimited(said[-1]) if said else None
+
+
+def _boxes_of(text: str) -> bool:
+    return bool(_BOX.search(text))
+
+
+def _hoped(answer: str) -> str:
+    """The answer inside the closing sentence of the Minerva prompt."""
+    match = re.search(r"final answer is\s*(.*?)\.\s*I hope it is correct", answer)
+    return match[1] if match else answer
+
+
+def _undelimited(answer: str) -> str:
+    """Without the math delimiters around the whole, and the full stop after it."""
+    answer = answer.strip().rstrip(".").strip()
+    for left, right in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+        inner = answer.removeprefix(left).removesuffix(right)
+        if len(answer) - len(inner) == len(left) + len(right) and left not in inner:
+            return inner.strip()
+    return answer
 
 
 def json_envelope(text: str) -> JSON | None:

@@ -1,0 +1,124 @@
+"""`chimera validate`: prove a grader before anyone trusts a number it made."""
+
+from __future__ import annotations
+
+import json
+import time
+from pathlib import Path
+
+import click
+
+from chimera.cli.evaluation import default_environment
+from chimera.cli.main import EXIT_DONE, EXIT_GATE
+from chimera.cli.options import config_option, json_option, option, pairs
+from chimera.errors import UsageError
+from chimera.eval.registry import create_benchmark
+from chimera.eval.trial import StartBackend
+from chimera.eval.validate import ANSWERS, Report, validate
+
+DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
+
+
+@click.command("validate")
+@click.argument("name")
+@option("--dataset", help="The data set's file or directory.")
+@option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
+@option("--limit", type=click.IntRange(1), help="Only the first tasks.")
+@option("--mutants", type=click.IntRange(0), default=3, help="Wrong answers made of each gold.")
+@option("--environment", "-e", help="Where tasks that need one run: bubblewrap, docker, …")
+@option("--concurrency", "-n", type=click.IntRange(1), default=4, help="Answers at once.")
+@option(
+    "--mutants-failing",
+    type=click.FloatRange(0, 1),
+    default=0.95,
+    help="The share of mutants that must fail.",
+)
+@option(
+    "--against",
+    type=click.Choice(["official"]),
+    help="Run the official grader beside ours and print the agreement.",
+)
+@option(
+    "--official-python",
+    type=click.Path(path_type=Path, dir_okay=False),
+    help="The Python that has the official grader installed.",
+)
+@option("--record", type=click.Path(path_type=Path, dir_okay=False), help="Write the counts.")
+@json_option
+@config_option
+def command(
+    *,
+    name: str,
+    dataset: str | None,
+    options: tuple[str, ...],
+    limit: int | None,
+    mutants: int,
+    environment: str | None,
+    concurrency: int,
+    mutants_failing: float,
+    against: str | None,
+    official_python: Path | None,
+    record: Path | None,
+    as_json: bool,
+) -> int:
+    """Grade the reference answer, no answer, and mutants of every task of benchmark NAME.
+
+    Gold must pass, an empty answer and mutants must fail. Mutants that pass are listed: most of
+    them behave like the gold on the benchmark's own tests. Exit code 1 when the proof fails.
+
+    \b
+    Examples:
+      chimera validate human-eval
+      chimera validate mbpp --option split=full --record mbpp.json
+      chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
+    """
+    benchmark = create_benchmark(name, dataset=dataset, options=pairs(options, "--option"))
+    backend = environment or default_environment(benchmark)
+    tasks = benchmark.tasks()[:limit] if limit is not None else benchmark.tasks()
+    clock = time.monotonic()
+    report = validate(
+        benchmark, StartBackend(backend), mutants=mutants, workers=concurrency, tasks=tasks
+    )
+    seconds = time.monotonic() - clock
+    counts = {**report.counts(), "seconds": round(seconds, 1)}
+    holds = report.holds(mutants_failing=mutants_failing)
+    if against is not None:
+        from chimera.eval.official import agreement
+
+        if official_python is None:
+            raise UsageError("--against official needs --official-python PATH")
+        counts["official"] = agreement(benchmark, tasks, report, official_python)
+    if record is not None:
+        record.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
+    if as_json:
+        click.echo(json.dumps({**counts, "holds": holds}))
+    else:
+        _show(report, counts, holds)
+    return EXIT_DONE if holds else EXIT_GATE
+
+
+def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
+    click.echo(f"{report.benchmark}: {report.tasks} tasks, {counts['seconds']} s")
+    click.echo(f"  {'answer':<8}{'due':<6}{'graded':>8}{'as due':>8}{'rate':>9}")
+    for answer in ANSWERS:
+        checks = report.of(answer)
+        if checks:
+            due = sum(check.as_due for check in checks)
+            rate = due / len(checks)
+            click.echo(f"  {answer:<8}{DUE[answer]:<6}{len(checks):>8}{due:>8}{rate:>9.2%}")
+    if report.ungolded:
+        click.echo(f"  {report.ungolded} tasks have no reference answer")
+    for answer, title in (("gold", "gold that does not pass"), ("empty", "empty, yet passing")):
+        for check in report.of(answer):
+            if not check.as_due:
+                click.echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
+    for check in report.of("mutant"):
+        if not check.as_due:
+            click.echo(f"  mutant {check.status}: {check.task_id} #{check.number}: {check.why}")
+    official = counts.get("official")
+    if isinstance(official, dict):
+        agreeing = f"{official['agreeing']} of {official['pairs']} verdicts agree"
+        click.echo(f"  official ({official['grader']}): {agreeing}")
+        for line in official["disagreements"]:
+            click.echo(f"    {line['task']} {line['answer']} #{line['number']}: {line['note']}")
+    click.echo("proof holds" if holds else "PROOF FAILS")
