@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
+from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
 from chimera.eval.types import Prediction, Submission, Task, Verdict
@@ -24,9 +25,11 @@ class Benchmark(ABC, Generic[TaskT]):
 
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
-    grading: ClassVar[Literal["same", "fresh", "none"]] = "same"
+    grading: Literal["same", "fresh", "none"] = "same"
     #: Environment backends that fit, best first; the first one this machine has is the default.
-    environments: ClassVar[Sequence[str]] = ("none", "bubblewrap", "docker", "local")
+    environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
+    #: The agent that plays it when none is named.
+    default_agent: ClassVar[str] = "direct"
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
 
@@ -87,6 +90,10 @@ class Benchmark(ABC, Generic[TaskT]):
         from chimera.eval.predictions import read_predictions
 
         return read_predictions(self, path)
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        """A copy of the agent as the protocol wants it: a step budget, a tool."""
+        return agent
 
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""

@@ -13,7 +13,7 @@ from abc import abstractmethod
 from collections.abc import Iterator, Mapping, Sequence
 from importlib.util import find_spec
 from pathlib import Path
-from typing import IO, Any, ClassVar
+from typing import Any, ClassVar
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
@@ -30,6 +30,12 @@ MAX_LINE_BYTES = 1024**3
 def datasets_dir() -> Path:
     configured = os.environ.get("CHIMERA_DATASETS_DIR")
     return Path(configured) if configured else Path.home() / ".chimera" / "datasets"
+
+
+def cache_dir() -> Path:
+    """What can be made again at any time: model calls, expected outputs, build products."""
+    configured = os.environ.get("CHIMERA_CACHE_DIR")
+    return Path(configured) if configured else Path.home() / ".cache" / "chimera"
 
 
 def path_variable(slug: str) -> str:
@@ -77,7 +83,7 @@ def digest(path: Path) -> str:
 class _Bounded(io.RawIOBase):
     """A reader that refuses to unpack more than `MAX_BYTES`."""
 
-    def __init__(self, stream: IO[bytes], path: Path) -> None:
+    def __init__(self, stream: gzip.GzipFile, path: Path) -> None:
         self._stream, self._path, self._seen = stream, path, 0
 
     def readable(self) -> bool:

@@ -1,0 +1,48 @@
+"""`chimera benchmarks`: every adapter with its state, from the records of `chimera validate`."""
+
+from __future__ import annotations
+
+from importlib.metadata import entry_points
+
+import click
+import msgspec
+
+from chimera.cli.options import json_option, option
+from chimera.eval.registry import ENTRY_POINT_GROUP
+from chimera.eval.status import BenchmarkStatus, benchmark_states, markdown_table
+
+
+@click.command("benchmarks")
+@json_option
+@option("--markdown", is_flag=True, help="The table of docs/benchmarks.md.")
+def command(*, as_json: bool, markdown: bool) -> None:
+    """List the benchmarks, what they are graded by, and what was measured of the grader.
+
+    "gold" is how many reference answers passed, "nothing" how many empty ones did, "mutants" how
+    many wrong answers made from the gold ones were caught.
+    """
+    states = benchmark_states()
+    if as_json:
+        click.echo(msgspec.json.encode(states).decode())
+    elif markdown:
+        click.echo(markdown_table(states), nl=False)
+    else:
+        _print_table(states)
+        plugins = sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))
+        if plugins:
+            click.echo(f"\nPlug-ins: {', '.join(plugins)}")
+
+
+def _print_table(states: list[BenchmarkStatus]) -> None:
+    from rich.console import Console
+    from rich.table import Table
+
+    table = Table(box=None, pad_edge=False)
+    for heading in ("name", "state", "tasks", "gold", "nothing", "mutants caught", "graded as"):
+        table.add_column(heading, no_wrap=heading != "graded as")
+    for state in states:
+        table.add_row(
+            state.slug, state.state, state.tasks, state.gold, state.nothing, state.mutants,
+            state.official,
+        )  # fmt: skip
+    Console().print(table)

@@ -1,0 +1,215 @@
+"""What a person, a log file or a program sees of a run while it goes on, and its summary."""
+
+from __future__ import annotations
+
+import sys
+import threading
+import time
+from collections import Counter
+from pathlib import Path
+from types import TracebackType
+from typing import TYPE_CHECKING, Protocol, Self
+
+import click
+import msgspec
+
+from chimera.eval.results import EvalResult, TaskEvalResult
+from chimera.eval.types import TrialRecord
+
+if TYPE_CHECKING:
+    from rich.console import RenderableType
+
+
+class Display(Protocol):
+    """An observer of a run that is a context manager."""
+
+    def __enter__(self) -> Self: ...
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None: ...
+    def planned(self, total: int, done: int) -> None: ...
+    def started(self, task_id: str, sample: int) -> None: ...
+    def finished(self, record: TrialRecord) -> None: ...
+
+
+def create_display(*, as_json: bool) -> Display:
+    if as_json:
+        return JsonLines()
+    return LiveDisplay() if sys.stderr.isatty() else PlainLines()
+
+
+class _Base:
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None: ...
+    def planned(self, total: int, done: int) -> None: ...
+    def started(self, task_id: str, sample: int) -> None: ...
+
+
+class JsonLines(_Base):
+    """One JSON object a line on standard output."""
+
+    def planned(self, total: int, done: int) -> None:
+        self._write({"event": "planned", "total": total, "done": done})
+
+    def finished(self, record: TrialRecord) -> None:
+        result = msgspec.to_builtins(TaskEvalResult.of(record))
+        del result["output"]  # a model's words are in the run, not in its monitor
+        self._write({"event": "trial", **result})
+
+    def _write(self, event: object) -> None:
+        click.echo(msgspec.json.encode(event).decode())
+
+
+class PlainLines(_Base):
+    """A line a trial on standard error, for logs; all of them up to 50, then every 2 %."""
+
+    def __init__(self) -> None:
+        self._total, self._done, self._passed = 0, 0, 0
+
+    def planned(self, total: int, done: int) -> None:
+        self._total, self._done = total, done
+        resumed = f", {done} done already" if done else ""
+        click.echo(f"{total} trials{resumed}", err=True)
+
+    def finished(self, record: TrialRecord) -> None:
+        self._done += 1
+        self._passed += record.passed
+        every = max(1, self._total // 50)
+        if self._done % every and self._done != self._total and record.status != "error":
+            return
+        why = f"  {record.why.splitlines()[0][:120]}" if record.why else ""
+        mark = {"passed": "pass ", "failed": "fail ", "error": "ERROR"}[record.status]
+        click.echo(
+            f"[{self._done}/{self._total}] {mark} {record.task_id}#{record.sample} "
+            f"{record.duration:.1f}s{why}",
+            err=True,
+        )
+
+
+class LiveDisplay(_Base):
+    """Progress, rate so far, cost, running trials and errors by kind, on a terminal."""
+
+    def __init__(self) -> None:
+        from rich.live import Live
+
+        self._live = Live(get_renderable=self._render, refresh_per_second=4, transient=True)
+        self._lock = threading.Lock()
+        self._running: dict[tuple[str, int], float] = {}
+        self._counts: Counter[str] = Counter()
+        self._errors: Counter[str] = Counter()
+        self._total, self._resumed, self._cost = 0, 0, 0.0
+        self._began = time.monotonic()
+
+    def __enter__(self) -> Self:
+        from rich.console import Console
+
+        self._live.console = Console(stderr=True)
+        self._live.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._live.stop()
+
+    def planned(self, total: int, done: int) -> None:
+        self._total, self._resumed = total, done
+
+    def started(self, task_id: str, sample: int) -> None:
+        with self._lock:
+            self._running[task_id, sample] = time.monotonic()
+
+    def finished(self, record: TrialRecord) -> None:
+        with self._lock:
+            self._running.pop((record.task_id, record.sample), None)
+            self._counts[record.status] += 1
+            self._cost += record.cost or 0.0
+            if record.error is not None:
+                self._errors[record.error.boundary] += 1
+
+    def _render(self) -> RenderableType:
+        from rich.console import Group
+        from rich.progress_bar import ProgressBar
+        from rich.table import Table
+        from rich.text import Text
+
+        with self._lock:
+            running = sorted(self._running.items(), key=lambda item: item[1])[:8]
+            counts, errors = dict(self._counts), dict(self._errors)
+        judged = counts.get("passed", 0) + counts.get("failed", 0)
+        done = self._resumed + sum(counts.values())
+        rate = f"{counts.get('passed', 0) / judged:.1%}" if judged else "–"
+        elapsed = time.monotonic() - self._began
+        fresh = sum(counts.values())
+        left = (self._total - done) * elapsed / fresh if fresh else 0.0
+        head = Table.grid(padding=(0, 2))
+        head.add_row(
+            ProgressBar(total=max(1, self._total), completed=done, width=30),
+            f"{done}/{self._total}",
+            f"passed {rate}",
+            f"${self._cost:.4f}",
+            f"{_clock(elapsed)} gone, {_clock(left)} left" if fresh else _clock(elapsed),
+        )
+        lines: list[RenderableType] = [head]
+        if errors:
+            kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(errors.items()))
+            lines.append(Text(f"errors: {kinds}", style="yellow"))
+        now = time.monotonic()
+        for (task_id, sample), since in running:
+            lines.append(Text(f"  {now - since:6.1f}s  {task_id}#{sample}", style="dim"))
+        return Group(*lines)
+
+
+def _clock(seconds: float) -> str:
+    minutes, rest = divmod(int(seconds), 60)
+    hours, minutes = divmod(minutes, 60)
+    return f"{hours}:{minutes:02}:{rest:02}" if hours else f"{minutes}:{rest:02}"
+
+
+def money(cost: float | None) -> str:
+    return "unknown" if cost is None else f"${cost:.4f}"
+
+
+def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
+    """The end of a run: rate with interval, errors apart, cost, times, reasons, next commands."""
+    low, high = result.interval
+    click.echo("")
+    click.echo(
+        f"{result.benchmark}: {result.pass_rate:.1%} passed "
+        f"({result.passed} of {result.total}; 95% interval {low:.1%} to {high:.1%})"
+    )
+    for k in dict.fromkeys((samples,)):
+        at, hat = result.pass_at(k), result.pass_hat(k)
+        if k > 1 and at is not None and hat is not None:
+            click.echo(f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
+    if (corrected := result.corrected_pass_rate) is not None:
+        click.echo(f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
+    if result.errored or result.not_run:
+        worst, best = result.bounds
+        click.echo(
+            f"  no verdict: {result.errored} errors, {result.not_run} not run; "
+            f"the rate lies between {worst:.1%} and {best:.1%}"
+        )
+    usage = result.usage
+    p50, p95 = result.durations()
+    wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""
+    click.echo(
+        f"  cost {money(result.total_cost)}   tokens {usage.input_tokens:,} in, "
+        f"{usage.output_tokens:,} out   seconds a trial p50 {p50:.2f}, p95 {p95:.2f}{wall}"
+    )
+    reasons = result.reasons()
+    if reasons:
+        click.echo("  why not:")
+        for why, count in reasons:
+            click.echo(f"    {count:>5} × {why}")
+    if result.stopped:
+        click.echo(f"  stopped early: {result.stopped}")
+    if str(result.store.path) != ":memory:":
+        click.echo(f"  run: {result.store.path}")
+        name = Path(result.store.path).stem
+        click.echo(f"  next: chimera runs show {name}   chimera compare {name} OTHER")
+        if result.errored or result.not_run:
+            click.echo(f"        chimera eval --resume {name}   (runs what has no verdict)")

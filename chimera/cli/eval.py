@@ -1,0 +1,106 @@
+"""`chimera eval`: run an agent against a benchmark."""
+
+from __future__ import annotations
+
+from dataclasses import fields
+from pathlib import Path
+from typing import Any
+
+import click
+from click.core import ParameterSource
+
+from chimera.cli.evaluation import Output, Settings, run_evaluation
+from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.errors import UsageError
+from chimera.eval.store import RunStore, find_run, runs_dir
+
+
+@click.command("eval")
+@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or package.module:Class.")
+@option("--dataset", help="The data set's file or directory.")
+@option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
+@option(
+    "--agent", "-a", help="direct, react, oracle, nop, replay, command:…, a preset, module:Class."
+)
+@option("--limit", "-l", help="The first N tasks, or a range A:B.")
+@option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
+@option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
+@option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
+@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, module:Class.")
+@option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
+@option(
+    "--timeout",
+    type=click.FloatRange(0, min_open=True),
+    help="Seconds an agent may work on a task.",
+)
+@option("--max-steps", type=click.IntRange(1), help="Steps an agent may take.")
+@option("--max-tokens", type=click.IntRange(1), help="Tokens of one reply.")
+@option("--token-limit", type=click.IntRange(1), help="Tokens a trial may use, in and out.")
+@option("--cost-limit", type=click.FloatRange(0), help="US dollars a trial may spend.")
+@option("--temperature", type=click.FloatRange(0), help="Sampling temperature.")
+@option("--seed", type=int, help="Seed; sample n uses seed + n.")
+@option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
+@option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
+@option("--api-key", help="Key for it; better given by the provider's usual variable.")
+@option("--option", "-o", multiple=True, help="KEY=VALUE for the benchmark; repeatable.")
+@option("--agent-option", multiple=True, help="KEY=VALUE for the agent; repeatable.")
+@option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
+@runs_dir_option
+@option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
+@option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--dry-run", is_flag=True, help="Show what would be run.")
+@json_option
+@config_option
+@click.pass_context
+def command(
+    context: click.Context,
+    /,
+    resume: str | None,
+    runs_dir: Path | None,
+    output: Path | None,
+    fail_under: float | None,
+    dry_run: bool,
+    as_json: bool,
+    api_key: str | None,
+    **given: Any,
+) -> int:
+    """Run an agent against a benchmark and say for every task whether it was solved.
+
+    \b
+    Examples:
+      chimera eval --benchmark human-eval --model local/smollm2 --limit 5
+      chimera eval -b human-eval -m openai/gpt-4o -k 5 --budget 2 --output results.json
+      chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
+      chimera eval --resume                      # go on with the latest run
+      chimera eval -b human-eval --agent oracle  # the reference answers
+
+    \b
+    Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
+    3 some trials have no verdict, 130 interrupted.
+    """
+    settings = _resumed(context, given, resume, runs_dir) if resume else _fresh(given)
+    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
+    return run_evaluation(settings, target, api_key=api_key)
+
+
+def _fresh(given: dict[str, Any]) -> Settings:
+    if not given["benchmark"]:
+        raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
+    return Settings(**given)
+
+
+def _resumed(
+    context: click.Context, given: dict[str, Any], resume: str, runs: Path | None
+) -> Settings:
+    """The stored run's settings, changed by what was given on this command line."""
+    with RunStore(find_run(resume, runs_dir(runs))) as store:
+        stored = store.manifest().get("settings")
+    if not stored:
+        raise UsageError(f"the run '{resume}' was not made by `chimera eval`; it cannot be resumed")
+    told = {
+        f.name: given[f.name]
+        for f in fields(Settings)
+        if context.get_parameter_source(f.name) not in (ParameterSource.DEFAULT, None)
+    }
+    return Settings.of_manifest({**stored, **told})

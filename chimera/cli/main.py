@@ -1,0 +1,88 @@
+"""The `chimera` command. Commands are imported when they are called, so that help is instant."""
+
+from __future__ import annotations
+
+import importlib
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
+
+import click
+
+from chimera import __version__
+from chimera.errors import ChimeraError, UsageError
+
+#: name → (module with `command`, the line `chimera --help` shows)
+COMMANDS: dict[str, tuple[str, str]] = {
+    "eval": ("chimera.cli.eval", "Run an agent against a benchmark."),
+    "grade": ("chimera.cli.grade", "Grade stored answers or a stored run, without an agent."),
+    "validate": ("chimera.cli.validate", "Prove a grader: gold passes, nothing and mutants fail."),
+    "attack": ("chimera.cli.attack", "Try hostile answers on a grader; each must fail."),
+    "bench": ("chimera.cli.bench", "Run a suite of your own tasks."),
+    "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
+    "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
+    "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
+    "compare": ("chimera.cli.compare", "Compare two runs task by task."),
+    "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
+}
+PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
+
+EXIT_DONE, EXIT_GATE, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
+
+
+class LazyGroup(click.Group):
+    def list_commands(self, context: click.Context) -> list[str]:
+        return [*COMMANDS, *PRESETS]
+
+    def get_command(self, context: click.Context, name: str) -> click.Command | None:
+        if name in COMMANDS:
+            command: click.Command = importlib.import_module(COMMANDS[name][0]).command
+            return command
+        if name in PRESETS:
+            group: click.Command = importlib.import_module("chimera.cli.presets").group(name)
+            return group
+        return None
+
+    def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
+        with formatter.section("Commands"):
+            formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
+        with formatter.section("Agent presets (chimera PRESET bench BENCHMARK)"):
+            formatter.write_text(", ".join(PRESETS))
+
+
+@click.group(cls=LazyGroup, context_settings={"help_option_names": ["-h", "--help"]})
+@click.version_option(__version__, prog_name="chimera")
+def cli() -> None:
+    """Run AI agents against public benchmarks; know for every task whether it was solved.
+
+    \b
+    Examples:
+      chimera eval --benchmark human-eval --model local/smollm2 --limit 5
+      chimera grade --benchmark human-eval --predictions samples.jsonl
+      chimera validate human-eval
+    """
+
+
+def main(arguments: Sequence[str] | None = None) -> NoReturn:
+    """Run the command line; exit codes are those of docs/running.md."""
+    try:
+        result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
+    except click.exceptions.Abort:
+        sys.exit(EXIT_INTERRUPTED)
+    except click.ClickException as error:
+        error.show()
+        sys.exit(EXIT_USAGE)
+    except KeyboardInterrupt:
+        click.echo("chimera: interrupted", err=True)
+        sys.exit(EXIT_INTERRUPTED)
+    except ChimeraError as error:
+        click.echo(f"chimera: {error}", err=True)
+        sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_INCOMPLETE)
+    except BrokenPipeError:  # the reader of a pipe has seen enough
+        sys.stderr.close()
+        sys.exit(EXIT_DONE)
+    sys.exit(result if isinstance(result, int) else EXIT_DONE)
+
+
+if __name__ == "__main__":
+    main()

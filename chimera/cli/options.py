@@ -1,0 +1,73 @@
+"""Options that several commands share: each is a flag, a CHIMERA_* variable and a TOML key."""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, TypeVar
+
+import click
+
+from chimera.errors import UsageError
+
+CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+
+
+def option(*flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
+    """A click option whose value can also come from the variable CHIMERA_<FLAG>."""
+    long = max(flags, key=len).lstrip("-").split("/")[0]
+    settings.setdefault("envvar", f"CHIMERA_{long.upper().replace('-', '_')}")
+    settings.setdefault("show_default", settings.get("default") is not None)
+    return click.option(*flags, **settings)
+
+
+def read_config(context: click.Context, _: click.Parameter, value: Path | None) -> Path | None:
+    """Take a TOML file's keys as defaults of this command's options."""
+    if value is None:
+        return None
+    try:
+        content = tomllib.loads(value.read_text(encoding="utf-8"))
+    except OSError as error:
+        raise UsageError(f"--config {value}: {error.strerror}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UsageError(f"--config {value}: {error}") from None
+    known = {parameter.name for parameter in context.command.params}
+    defaults: dict[str, Any] = {}
+    for key, setting in content.items():
+        name = key.replace("-", "_")
+        if name not in known:
+            raise UsageError(f"--config {value}: unknown key '{key}'")
+        if isinstance(setting, dict):
+            setting = [f"{k}={v}" for k, v in setting.items()]
+        defaults[name] = setting
+    context.default_map = {**(context.default_map or {}), **defaults}
+    return value
+
+
+def pairs(values: tuple[str, ...], flag: str) -> dict[str, str]:
+    """KEY=VALUE options as a dict."""
+    result = {}
+    for value in values:
+        key, equals, content = value.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"{flag} {value}: expected KEY=VALUE")
+        result[key.strip()] = content
+    return result
+
+
+config_option = click.option(
+    "--config",
+    type=click.Path(path_type=Path, dir_okay=False),
+    is_eager=True,
+    expose_value=False,
+    callback=read_config,
+    envvar="CHIMERA_CONFIG",
+    help="A TOML file whose keys are this command's long flags.",
+)
+runs_dir_option = option(
+    "--runs-dir",
+    type=click.Path(path_type=Path, file_okay=False),
+    help="Where runs are kept (default: ./runs).",
+)
+json_option = option("--json", "as_json", is_flag=True, help="Machine-readable output.")

@@ -1,0 +1,225 @@
+"""`chimera runs`: list, show, export and remove stored runs."""
+
+from __future__ import annotations
+
+import time
+from pathlib import Path
+
+import click
+import msgspec
+
+from chimera.cli.display import money, print_summary
+from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.errors import UsageError
+from chimera.eval.results import EvalResult, TaskEvalResult
+from chimera.eval.store import SUFFIX, RunStore, find_run, runs_dir, summary_row
+from chimera.eval.types import TrialRecord
+
+
+@click.group("runs")
+def command() -> None:
+    """List, show, export and remove stored runs."""
+
+
+@command.command("list")
+@runs_dir_option
+@json_option
+def list_runs(*, runs_dir: Path | None, as_json: bool) -> None:
+    """The runs of a directory, newest last."""
+    directory = _directory(runs_dir)
+    rows = []
+    for path in sorted(directory.glob(f"*{SUFFIX}")):
+        try:
+            with RunStore(path) as store:
+                rows.append(summary_row(store))
+        except UsageError:
+            click.echo(f"{path.name}: not a run that can be read", err=True)
+    if as_json:
+        click.echo(msgspec.json.encode(rows).decode())
+        return
+    if not rows:
+        click.echo(f"no runs in {directory}")
+    for row in rows:
+        total = row["passed"] + row["failed"] + row["errored"]
+        rate = f"{row['passed'] / total:6.1%}" if total else "     –"
+        errors = f"  {row['errored']} errors" if row["errored"] else ""
+        click.echo(f"{row['run']}  {rate}  {row['passed']}/{total} of {row['planned']}{errors}")
+
+
+@command.command("show")
+@click.argument("run")
+@click.argument("task", required=False)
+@option("--sample", type=int, default=0, help="Which sample of the task.")
+@option("--status", type=click.Choice(["passed", "failed", "error"]), help="Only these trials.")
+@option("--save", type=click.Path(path_type=Path, file_okay=False),
+        help="With TASK: write its files and pictures to this directory.")  # fmt: skip
+@runs_dir_option
+@json_option
+def show(
+    *,
+    run: str,
+    task: str | None,
+    sample: int,
+    status: str | None,
+    save: Path | None,
+    runs_dir: Path | None,
+    as_json: bool,
+) -> None:
+    """A RUN's summary and trials, or one TASK of it whole.
+
+    \b
+    Examples:
+      chimera runs show latest --status failed
+      chimera runs show latest HumanEval/3
+    """
+    with RunStore(find_run(run, _directory(runs_dir))) as store:
+        if task is not None:
+            record = store.record(task, sample)
+            if save is not None:
+                _save_files(store, record, save)
+            if as_json:
+                click.echo(msgspec.json.encode(record).decode())
+            else:
+                _print_trial(store, record)
+            return
+        result = EvalResult.of(store)
+        trials = (t for t in result.iter_results() if status is None or t.status == status)
+        if as_json:
+            document = {**result.summary(), "results": list(trials)}
+            click.echo(msgspec.json.encode(document).decode())
+            return
+        for trial in trials:
+            why = f"  {trial.why.splitlines()[0][:100]}" if trial.why else ""
+            click.echo(f"{trial.status:<6}  {trial.task_id}#{trial.sample}{why}")
+        print_summary(result, samples=store.manifest().get("samples", 1))
+
+
+def _print_trial(store: RunStore, record: TrialRecord) -> None:
+    click.echo(f"task       {record.task_id}  (sample {record.sample})")
+    click.echo(f"status     {record.status}")
+    click.echo(f"why        {record.why or '–'}")
+    click.echo(f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}")
+    click.echo(
+        f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
+        f"{record.usage.input_tokens} + {record.usage.output_tokens} tokens, {money(record.cost)}"
+    )
+    if record.stop_reason:
+        click.echo(f"stopped    {record.stop_reason}")
+    _section("prompt", store.task_prompt(record.task_id))
+    if record.submission is not None:
+        if record.submission.raw is not None and record.submission.raw != record.submission.text:
+            _section("reply", record.submission.raw)
+        _section(f"submission ({record.submission.form})", record.submission.text)
+        if record.submission.data is not None:
+            _section("submission data", msgspec.json.encode(record.submission.data).decode())
+    if record.verdict is not None:
+        if record.verdict.metrics:
+            _section("metrics", msgspec.json.encode(record.verdict.metrics).decode())
+        for name, content in record.verdict.evidence.items():
+            if isinstance(content, bytes):
+                click.echo(f"\nevidence   {name} ({len(content):,} bytes; --save DIR writes it)")
+            else:
+                text = (
+                    content if isinstance(content, str) else msgspec.json.encode(content).decode()
+                )
+                _section(f"evidence: {name}", text)
+    for number, step in enumerate(record.trajectory, 1):
+        calls = "".join(
+            f"\n→ {call.name} {call.raw_arguments or dict(call.arguments or {})}"
+            for call in step.message.tool_calls
+        )
+        _section(f"step {number}: {step.message.role}", step.message.content + calls)
+
+
+def _section(title: str, text: str) -> None:
+    if text:
+        click.echo(f"\n── {title} " + "─" * max(0, 70 - len(title)))
+        click.echo(text if len(text) < 20_000 else text[:20_000] + f"\n… {len(text):,} characters")
+
+
+def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
+    for kind in ("submission", "evidence"):
+        for name, content in store.artifacts(record.task_id, record.sample, kind).items():
+            target = directory / kind / name.replace("..", "_").lstrip("/")
+            target.parent.mkdir(parents=True, exist_ok=True)
+            target.write_bytes(content)
+            click.echo(f"wrote {target}", err=True)
+
+
+@command.command("export")
+@click.argument("run")
+@option("--format", "kind", type=click.Choice(["jsonl", "json", "predictions", "atif"]),
+        default="jsonl", help="Results by line, one document, a prediction file, or trajectories.")  # fmt: skip
+@option("--output", type=click.Path(path_type=Path), help="File (atif: directory); default stdout.")
+@runs_dir_option
+def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -> None:
+    """Write a RUN in another format.
+
+    \b
+    Examples:
+      chimera runs export latest --format predictions --output predictions.jsonl
+      chimera runs export latest --format atif --output trajectories/
+    """
+    with RunStore(find_run(run, _directory(runs_dir))) as store:
+        if kind == "atif":
+            _export_atif(store, output)
+            return
+        result = EvalResult.of(store)
+        if kind == "json":
+            document = {**result.summary(), "results": result.results}
+            lines = [msgspec.json.format(msgspec.json.encode(document)).decode()]
+        elif kind == "predictions":
+            lines = [_prediction_line(record) for record in store.records() if record.submission]
+        else:
+            lines = [
+                msgspec.json.encode(TaskEvalResult.of(record)).decode()
+                for record in store.records()
+            ]
+        text = "\n".join(lines) + "\n"
+        if output is None:
+            click.echo(text, nl=False)
+        else:
+            output.parent.mkdir(parents=True, exist_ok=True)
+            output.write_text(text, encoding="utf-8")
+
+
+def _prediction_line(record: TrialRecord) -> str:
+    submission = record.submission
+    assert submission is not None
+    line: dict[str, object] = {"task_id": record.task_id}
+    if submission.form in ("completion", "solution", "model_patch"):
+        line[submission.form] = submission.text
+    else:
+        line["output"] = submission.text if submission.raw is None else submission.raw
+    if submission.form == "model_patch":
+        line = {"instance_id": record.task_id, "model_name_or_path": "chimera", **line}
+    return msgspec.json.encode(line).decode()
+
+
+def _export_atif(store: RunStore, output: Path | None) -> None:
+    from chimera.eval.atif import trajectory_document
+
+    if output is None:
+        raise UsageError("--format atif writes one file a trial: give --output DIRECTORY")
+    output.mkdir(parents=True, exist_ok=True)
+    manifest = store.manifest()
+    for record in store.records(whole=True):
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in record.task_id)
+        document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
+        content = msgspec.json.format(msgspec.json.encode(document))
+        (output / f"{name}-{record.sample}.json").write_bytes(content)
+
+
+@command.command("rm")
+@click.argument("runs", nargs=-1, required=True)
+@runs_dir_option
+def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
+    """Remove stored RUNS."""
+    for path in [find_run(name, _directory(runs_dir)) for name in runs]:
+        for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
+            file.unlink(missing_ok=True)
+        click.echo(f"removed {path}")
+
+
+def _directory(configured: Path | None) -> Path:
+    return runs_dir(configured)

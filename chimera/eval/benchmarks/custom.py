@@ -1,0 +1,201 @@
+"""Tasks of one's own: a directory of JSON files, each task with a real check."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.errors import GraderError
+from chimera.eval.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.sandbox import Limits, run_tests
+from chimera.types import JSON
+
+TEXT_CHECKS = ("expected", "regex", "python_check")
+CHECKS = (*TEXT_CHECKS, "test_command")
+#: Files by which a test runner can be made to report what did not happen.
+STEERING_FILES = frozenset(
+    {"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
+    | {"sitecustomize.py", "usercustomize.py"}
+)
+KNOWN_FIELDS = frozenset(
+    {"id", "prompt", "files", "test_files", "setup", "timeout_s", "gold", "metadata", *CHECKS}
+)
+
+
+class CustomTask(Task):
+    checks: dict[str, str]
+    files: Mapping[str, str]  # given to the agent
+    test_files: Mapping[str, str]  # brought in after it has stopped, over whatever it left there
+    setup: Sequence[str]
+    timeout: float
+    gold: str | None
+
+
+class CustomBenchmark(DatasetBenchmark[CustomTask]):
+    """Every check that a task has must hold; a task without one is refused."""
+
+    slug = "custom"
+    setup = (
+        "Give --tasks-dir or --dataset: a directory of task JSON files, or one JSON or JSONL file."
+    )
+
+    def __init__(
+        self,
+        tasks_dir: str | Path | None = None,
+        tasks_list: Sequence[Mapping[str, JSON]] | None = None,
+        limit: int | None = None,
+    ) -> None:
+        super().__init__(dataset_path=tasks_dir, limit=limit)
+        self.tasks_list = tasks_list
+
+    def rows(self) -> Iterator[Row]:
+        return iter(self.tasks_list) if self.tasks_list is not None else rows(self.source())
+
+    def source(self) -> Path:
+        return Path("tasks_list") if self.tasks_list is not None else super().source()
+
+    def dataset_digest(self) -> str:
+        return "" if self.tasks_list is not None else super().dataset_digest()
+
+    def tasks(self) -> Sequence[CustomTask]:
+        tasks = super().tasks()
+        if any(_needs_commands(task) for task in tasks):
+            self.environments = ("bubblewrap", "docker", "local")
+        else:
+            self.grading = "none"
+        return tasks
+
+    def task(self, row: Row) -> CustomTask:
+        unknown = row.keys() - KNOWN_FIELDS
+        if unknown:
+            raise ValueError(f"unknown field {min(unknown)!r} (known: {sorted(KNOWN_FIELDS)})")
+        checks = {name: row[name] for name in CHECKS if row.get(name) is not None}
+        if not checks:
+            raise ValueError(
+                f"task {row['id']!r} has no check; it needs one of {', '.join(CHECKS)}"
+            )
+        _check_fields(row, checks)
+        return CustomTask(
+            id=str(row["id"]),
+            prompt=row["prompt"],
+            checks=checks,
+            files=dict(row.get("files", {})),
+            test_files=dict(row.get("test_files", {})),
+            setup=list(row.get("setup", ())),
+            timeout=float(row.get("timeout_s", 60)),
+            gold=row.get("gold", checks.get("expected")),
+            metadata=dict(row.get("metadata", {})),
+        )
+
+    def environment(self, task: CustomTask) -> EnvironmentSpec:
+        if not _needs_commands(task):
+            return EnvironmentSpec()
+        return EnvironmentSpec(
+            needs=frozenset({"commands"}),
+            files={path: content.encode() for path, content in task["files"].items()},
+            setup=tuple(task["setup"]),
+        )
+
+    def grade(self, task: CustomTask, submission: Submission, env: Environment) -> Verdict:
+        for name, value in task["checks"].items():
+            if name == "test_command":
+                verdict = _run_test_command(task, value, submission, env)
+            else:
+                verdict = _check_text(name, value, submission.text)
+            if not verdict.passed:
+                return verdict
+        return verdict
+
+    def gold(self, task: CustomTask) -> Submission | None:
+        return None if task["gold"] is None else Submission(text=task["gold"])
+
+
+def _needs_commands(task: CustomTask) -> bool:
+    return bool("test_command" in task["checks"] or task["files"] or task["setup"])
+
+
+def _check_fields(row: Row, checks: Mapping[str, Any]) -> None:
+    for name, value in (("prompt", row["prompt"]), *checks.items()):
+        if not isinstance(value, str):
+            raise TypeError(f"{name} must be a string, not {type(value).__name__}")
+        if name in checks and not value:
+            raise ValueError(f"{name} is empty: such a check decides nothing")
+    for name in ("files", "test_files"):
+        files = row.get(name, {})
+        if not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
+            raise TypeError(f"{name} must map paths to texts")
+    if "regex" in checks:
+        try:
+            re.compile(checks["regex"])
+        except re.error as error:
+            raise ValueError(f"regex {checks['regex']!r}: {error}") from None
+    if "python_check" in checks:
+        try:
+            compile(checks["python_check"], "python_check", "exec")
+        except SyntaxError as error:
+            raise ValueError(f"python_check: {error}") from None
+
+
+#: Run beside the reply, which is plain data to them; a regular expression can take for ever.
+_TEXT_TESTS = {
+    "regex": "import re\nassert re.search(data['check'], data['reply']), 'no match'\n",
+    "python_check": (
+        "scope = {}\n"
+        "exec(data['check'], scope)\n"
+        "assert scope['check'](data['reply']) is True, 'check() did not return True'\n"
+    ),
+}
+
+
+def _check_text(name: str, value: str, reply: str) -> Verdict:
+    if name == "expected":
+        passed = reply.strip() == value.strip()
+        return Verdict(passed, "" if passed else f"expected {value.strip()[:80]!r}")
+    outcome = run_tests(
+        "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=10)
+    )
+    return Verdict(outcome.passed, "" if outcome.passed else f"{name}: {outcome.why}")
+
+
+def _run_test_command(
+    task: CustomTask, command: str, submission: Submission, env: Environment
+) -> Verdict:
+    """Bring the tests in, run them; pytest must also report that tests ran and passed."""
+    for path, content in submission.files.items():
+        env.write_file(path, content)
+    for path, text in task["test_files"].items():
+        env.write_file(path, text)
+    if re.search(r"\bpytest\b|\bpy\.test\b", command):
+        removed = _restore_steering_files(task, env)
+        report = env.run_tests(command, timeout=task["timeout"])
+        why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
+        return Verdict(
+            report.all_passed,
+            "" if report.all_passed else why,
+            metrics={"removed": removed} if removed else {},
+            evidence={"log": report.output},
+        )
+    result = env.run_command(command, timeout=task["timeout"])
+    if result.exit_code in (126, 127):
+        raise GraderError(f"test_command cannot be run: {result.output.strip()[:200]}")
+    why = "time limit" if result.timed_out else f"exit code {result.exit_code}"
+    return Verdict(result.success, "" if result.success else why, evidence={"log": result.output})
+
+
+def _restore_steering_files(task: CustomTask, env: Environment) -> list[str]:
+    """Undo what an agent did to files that steer the test runner; the names it had added."""
+    given = {**task["files"], **task["test_files"]}
+    removed = []
+    for path in env.list_files():
+        if Path(path).name not in STEERING_FILES:
+            continue
+        if path in given:
+            env.write_file(path, given[path])
+        else:
+            env.run_command(["rm", "-f", "--", path])
+            removed.append(path)
+    return removed

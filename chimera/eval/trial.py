@@ -1,0 +1,263 @@
+"""One trial, from task to verdict: the way every result of Chimera has come."""
+
+from __future__ import annotations
+
+import contextvars
+import random
+import threading
+import time
+import traceback
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass, field
+from typing import Any, Protocol, TypeVar, runtime_checkable
+
+from chimera.agents.base import Agent
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.none import NoEnvironment
+from chimera.errors import (
+    AgentError,
+    ChimeraError,
+    EnvironmentFault,
+    GraderError,
+    LimitReached,
+    RunError,
+)
+from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.types import Submission, TrialError, TrialRecord, Verdict
+from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.types import AgentResult, Usage
+
+ResultT = TypeVar("ResultT")
+
+#: How long an agent may take to notice that its time is up before it is given up.
+GRACE_SECONDS = 10.0
+FIRST_BACKOFF_SECONDS = 1.0
+
+_open_environments: dict[int, Environment] = {}
+
+
+@runtime_checkable
+class Submitter(Protocol):
+    """An agent that knows the answer (gold, stored predictions) and hands it in itself."""
+
+    def submit(
+        self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
+    ) -> Submission: ...
+
+
+@dataclass(frozen=True, slots=True)
+class StartBackend:
+    """Starts environments with one named backend."""
+
+    backend: str
+
+    def __call__(self, spec: EnvironmentSpec) -> Environment:
+        from chimera.environments import start_environment
+
+        return start_environment(self.backend, spec)
+
+
+@dataclass(frozen=True, slots=True)
+class TrialSpec:
+    """All that a trial needs, as values that can be sent to another process."""
+
+    benchmark: Benchmark[Any]
+    task: Any
+    sample: int
+    agent: Agent | Submitter
+    start: StartEnvironment
+    limits: Limits = Limits()
+    attempts: int = 3
+    digest: str = ""
+    prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
+
+
+@dataclass(slots=True)
+class _Account:
+    """What is known of a trial so far, whatever happens next."""
+
+    meter: Meter
+    steps: int = 0
+    submission: Submission | None = None
+    trajectory: tuple[Any, ...] = ()
+    stop_reason: str = ""
+    usage: Usage = field(default_factory=Usage)
+
+    def take_over(self, prior: TrialRecord) -> None:
+        """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
+        for call in prior.calls:
+            self.meter.record(call)
+        if prior.error is None and prior.submission is not None:
+            self.submission, self.trajectory = prior.submission, prior.trajectory
+            self.steps, self.stop_reason = prior.steps, prior.stop_reason
+
+
+def run_trial(
+    spec: TrialSpec,
+    *,
+    budget: Budget | None = None,
+    checkpoint: Callable[[TrialRecord], None] | None = None,
+) -> TrialRecord:
+    """Run one trial and return its record; faults are recorded, never raised.
+
+    `checkpoint` is given the record as soon as there is a submission that can be graded later.
+    """
+    started, clock = time.time(), time.monotonic()
+    meter = Meter(limits=spec.limits, budget=budget, sample=spec.sample)
+    account = _Account(meter)
+    if spec.prior is not None:
+        account.take_over(spec.prior)
+
+    def record(
+        attempt: int, verdict: Verdict | None = None, error: TrialError | None = None
+    ) -> TrialRecord:
+        return TrialRecord(
+            task_id=spec.task["id"],
+            sample=spec.sample,
+            digest=spec.digest,
+            submission=account.submission,
+            verdict=verdict,
+            error=error,
+            usage=meter.usage if meter.calls else account.usage,
+            cost=meter.cost,
+            steps=account.steps,
+            duration=time.monotonic() - clock,
+            attempts=attempt,
+            started=started,
+            stop_reason=account.stop_reason,
+            calls=tuple(meter.calls),
+            trajectory=account.trajectory,
+        )
+
+    attempt = 0
+    while True:
+        attempt += 1
+
+        def submitted(attempt: int = attempt) -> None:
+            if checkpoint is not None and meter.calls and spec.benchmark.grading != "same":
+                checkpoint(record(attempt))
+
+        try:
+            with metered(meter):
+                return record(attempt, verdict=_attempt(spec, account, submitted))
+        except ChimeraError as error:
+            failure = TrialError(error.boundary, str(error), getattr(error, "retryable", False))
+            if not failure.retryable or attempt >= spec.attempts:
+                return record(attempt, error=failure)
+            time.sleep(_backoff(attempt, getattr(error, "retry_after", None)))
+
+
+def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) -> Verdict:
+    benchmark, task = spec.benchmark, spec.task
+    with ExitStack() as stack:
+        env: Environment = NoEnvironment()
+        submission = account.submission if benchmark.grading != "same" else None
+        if submission is None:
+            with _boundary(EnvironmentFault, "starting the environment"):
+                env = benchmark.open_environment(task, spec.start)
+            stack.callback(_close, env)
+            _open_environments[id(env)] = env
+            submission = _solve(spec, env, account)
+            account.submission = submission
+            submitted()
+        account.submission = submission
+        if benchmark.grading == "same":
+            with _boundary(EnvironmentFault, "ending the agent's processes"):
+                env.deadline = None
+                env.stop_processes()
+        else:
+            stack.close()
+            env = NoEnvironment()
+        if benchmark.grading == "fresh":
+            with _boundary(EnvironmentFault, "starting the grading environment"):
+                env = benchmark.open_grading_environment(task, spec.start)
+            stack.callback(_close, env)
+            _open_environments[id(env)] = env
+        with _boundary(GraderError, "grading"):
+            return benchmark.grade(task, submission, env)
+
+
+def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
+    """Let the agent work, then take what it hands in."""
+    meter, limits = account.meter, spec.limits
+    if limits.seconds is not None:
+        meter.deadline = env.deadline = time.monotonic() + limits.seconds
+    if isinstance(spec.agent, Submitter):
+        agent = spec.agent
+        with _boundary(AgentError, "handing in"):
+            return agent.submit(spec.benchmark, spec.task, spec.sample, env)
+    try:
+        with _boundary(AgentError, "the agent"):
+            result = _run_agent(spec.agent, spec.task["prompt"], env, limits)
+    except LimitReached as limit:
+        result = AgentResult("", stop_reason=f"limit:{limit.limit}")
+    account.steps, account.trajectory = result.steps, result.trajectory
+    account.stop_reason, account.usage = result.stop_reason, result.usage
+    if not meter.calls and result.cost != 0.0:
+        meter.cost = result.cost  # an outside agent that keeps its own account
+    env.deadline = None
+    with _boundary(AgentError, "collecting the submission"):
+        return spec.benchmark.collect(spec.task, result, env)
+
+
+def _run_agent(agent: Agent, prompt: str, env: Environment, limits: Limits) -> AgentResult:
+    result: AgentResult | str
+    if limits.seconds is None:
+        result = agent.run(prompt, env)
+    else:
+        result = _within(lambda: agent.run(prompt, env), limits.seconds, env)
+    return AgentResult(result) if isinstance(result, str) else result
+
+
+def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> ResultT:
+    """Run `call` in a thread of its own, so that an agent that never returns is given up."""
+    box: list[ResultT | BaseException] = []
+    context = contextvars.copy_context()
+
+    def body() -> None:
+        try:
+            box.append(context.run(call))
+        except BaseException as error:  # noqa: BLE001 - raised again by the caller's thread
+            box.append(error)
+
+    thread = threading.Thread(target=body, daemon=True, name="chimera-agent")
+    thread.start()
+    thread.join(seconds + GRACE_SECONDS)
+    if thread.is_alive():
+        env.close()
+        raise AgentError(f"the agent did not stop at its time limit of {seconds:g} s")
+    outcome = box[0]
+    if isinstance(outcome, BaseException):
+        raise outcome
+    return outcome
+
+
+@contextmanager
+def _boundary(kind: type[RunError], doing: str) -> Iterator[None]:
+    """Name an unexpected exception for the boundary it crossed; ours pass as they are."""
+    try:
+        yield
+    except ChimeraError:
+        raise
+    except Exception as error:  # any code of users and adapters may fail in any way
+        frame = traceback.extract_tb(error.__traceback__)[-1]
+        place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
+        raise kind(f"{doing} failed: {type(error).__name__}: {error} ({place})") from error
+
+
+def _close(env: Environment) -> None:
+    _open_environments.pop(id(env), None)
+    with _boundary(EnvironmentFault, "closing the environment"):
+        env.close()
+
+
+def close_open_environments() -> None:
+    """End what interrupted trials have running."""
+    for env in list(_open_environments.values()):
+        _close(env)
+
+
+def _backoff(attempt: int, retry_after: float | None) -> float:
+    wait = FIRST_BACKOFF_SECONDS * 2.0 ** (attempt - 1) * random.uniform(0.5, 1.5)
+    return max(wait, retry_after or 0.0)
