@@ -1,0 +1,405 @@
+"""Aider Polyglot: 225 Exercism exercises in six languages, two attempts each.
+
+Official rule (aider's benchmark of May 2026): the exercise's own test command decides; after a
+failed first attempt the model sees what the tests printed and may try once more.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path, PurePosixPath
+from typing import Any, NotRequired
+
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.errors import DatasetError
+from chimera.eval.archives import archives_in, unpacked
+from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.polyglot.conversation import TwoAttempts, reply_files, second_message
+from chimera.eval.polyglot.languages import LANGUAGES, TestRun, run_command, run_tests
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.types import JSON, AgentResult
+
+#: The official limit of one test run.
+TEST_SECONDS = 180.0
+#: Files that are part of a solution upstream but that nobody may edit.
+READ_ONLY = frozenset({"CMakeLists.txt", "Cargo.toml"})
+HIDDEN = (".meta", ".docs", ".approaches", ".articles")
+
+PROMPT = """{docs}
+
+Write a solution for the exercise above in {language} by changing {files}.
+Keep the file names and the names and signatures of everything that is there already: tests import
+them. Use only the standard library.
+
+The files as they are now:
+
+{stubs}
+Answer with every file you change, whole, like this: a line with nothing but the file's name, then
+a fenced block with its new content. If you can edit files yourself, do that instead; they are in
+the working directory.
+"""
+
+
+class PolyglotTask(Task):
+    language: str
+    directory: str  # the exercise in the data set
+    editable: list[str]
+    tests: list[str]
+    reference: dict[str, str]  # place in the exercise → file below `directory`
+    timeout: float
+    test_command: NotRequired[str]
+    expected_files: NotRequired[dict[str, str]]
+
+
+class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
+    """`languages` (a list) wins over `language`; both empty means all six."""
+
+    slug = "aider-polyglot"
+    grading = "fresh"
+    environments = ("bubblewrap", "local")
+    setup = (
+        "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it, "
+        "then fetch what the tests need: python -m chimera.eval.polyglot.caches"
+    )
+
+    def __init__(
+        self,
+        dataset_path: str | Path | None = None,
+        limit: int | None = None,
+        languages: Sequence[str] | None = None,
+        language: str | None = None,
+        attempts: int = 2,
+        timeout: float = TEST_SECONDS,
+    ) -> None:
+        super().__init__(dataset_path, limit)
+        chosen = list(languages) if languages else [language] if language else []
+        unknown = sorted(set(chosen) - set(LANGUAGES))
+        if unknown:
+            raise DatasetError(f"unknown language {unknown[0]!r}; known: {', '.join(LANGUAGES)}")
+        if attempts < 1:
+            raise DatasetError(f"attempts must be at least 1, got {attempts}")
+        self.languages = tuple(dict.fromkeys(chosen))
+        self.attempts = attempts
+        self.timeout = timeout
+
+    def name(self) -> str:
+        return f"{self.slug}:{'+'.join(self.languages)}" if self.languages else self.slug
+
+    def options(self) -> dict[str, JSON]:
+        return {
+            "languages": list(self.languages),
+            "attempts": self.attempts,
+            "timeout": self.timeout,
+        }
+
+    def source(self) -> Path:
+        """A directory of exercises (an archive is unpacked once), or a tasks.json."""
+        place = self.place()
+        if place.is_file():
+            return place if place.suffix == ".json" else _exercises_root(unpacked(place))
+        if _is_exercises_root(place):
+            return place
+        if (place / "tasks.json").is_file():
+            return place / "tasks.json"
+        for archive in archives_in(place):
+            return _exercises_root(unpacked(archive))
+        return _exercises_root(place)
+
+    def dataset_digest(self) -> str:
+        place = self.place()
+        archives = archives_in(place) if place.is_dir() and not _is_exercises_root(place) else []
+        return digest(archives[0] if archives else self.source())
+
+    def rows(self) -> Iterator[Row]:
+        source = self.source()
+        if source.is_file():
+            yield from rows(source)
+            return
+        for language in self.languages or LANGUAGES:
+            for directory in sorted((source / language / "exercises/practice").glob("*/")):
+                yield {"id": f"{language}/{directory.name}", "exercise_dir": str(directory)}
+
+    def task(self, row: Row) -> PolyglotTask | None:
+        language = str(row.get("language") or str(row["id"]).partition("/")[0])
+        if language not in LANGUAGES:
+            raise ValueError(f"language {language!r} is not one of {', '.join(LANGUAGES)}")
+        if self.languages and language not in self.languages:
+            return None
+        directory = self._exercise_directory(row)
+        files = _configured_files(directory, row)
+        editable = [
+            name
+            for name in files["solution"]
+            if PurePosixPath(name).name not in READ_ONLY and (directory / name).is_file()
+        ]
+        task = PolyglotTask(
+            id=str(row["id"]),
+            prompt=str(row.get("prompt") or ""),
+            language=language,
+            directory=str(directory),
+            editable=editable,
+            tests=files["test"],
+            reference=_reference(directory, files),
+            timeout=float(row.get("timeout_s") or self.timeout),
+            metadata={"language": language},
+        )
+        if row.get("test_command"):
+            task["test_command"] = str(row["test_command"])
+        if row.get("expected_files"):
+            task["expected_files"] = dict(row["expected_files"])
+            task["editable"] = sorted({*editable, *task["expected_files"]})
+        task["prompt"] = _prompt(task, directory)
+        return task
+
+    def _exercise_directory(self, row: Row) -> Path:
+        name, source = str(row.get("exercise_dir", "")), self.source()
+        if source.is_dir():
+            return Path(name)
+        root = source.parent
+        for place in (root / "exercises" / name, root / name):
+            if place.is_dir():
+                if not place.resolve().is_relative_to(root.resolve()):
+                    raise ValueError(f"exercise_dir {name!r} is outside the data set")
+                return place
+        if row.get("test_command"):
+            raise ValueError(f"exercise_dir {name!r} is not below {root}")
+        return root / "exercises" / name
+
+    def environment(self, task: PolyglotTask) -> EnvironmentSpec:
+        """Where an agent works: the exercise without tests and reference."""
+        return self._spec(task, "", {*task["tests"]})
+
+    def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
+        inner = start(self.environment(task))
+        return TwoAttempts(inner, self._judge(task, start), task["editable"], self.attempts)
+
+    def open_grading_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
+        name = Path(task["directory"]).name
+        return start(self._spec(task, f"{name}/", set()))
+
+    def _judge(self, task: PolyglotTask, start: StartEnvironment) -> Any:
+        def judge(files: Mapping[str, bytes]) -> str | None:
+            """What the model is told about these files; None when the tests pass."""
+            with self.open_grading_environment(task, start) as env:
+                verdict = self.grade(task, Submission(files=files), env)
+            if verdict.passed:
+                return None
+            output = str(verdict.evidence.get("output", "")) or verdict.why
+            return second_message(output, task["editable"])
+
+        return judge
+
+    def _spec(self, task: PolyglotTask, prefix: str, without: set[str]) -> EnvironmentSpec:
+        language = LANGUAGES[task["language"]]
+        directory = Path(task["directory"])
+        toolchain = language.toolchain(directory)
+        files: dict[str, bytes | Path] = {}
+        for path in _exercise_files(directory):
+            relative = path.relative_to(directory).as_posix()
+            if relative in without:
+                continue
+            content: bytes | Path = path
+            if relative in task["tests"]:
+                content = language.unskip(path.read_text("utf-8")).encode()
+            files[prefix + relative] = content
+        return EnvironmentSpec(
+            needs=frozenset({"commands"}),
+            files=files,
+            mounts=toolchain.mounts,
+            variables=toolchain.variables,
+            limits=ResourceLimits(memory_bytes=6 * 1024**3, processes=2048),
+        )
+
+    def extract(self, task: PolyglotTask, reply: str) -> Submission:
+        files = {n: t.encode() for n, t in reply_files(reply, task["editable"]).items()}
+        return Submission(files=files, raw=reply, data={"attempts": 1, "malformed": int(not files)})
+
+    def collect(self, task: PolyglotTask, result: AgentResult, env: Environment) -> Submission:
+        if not isinstance(env, TwoAttempts):
+            return self.extract(task, result.output)
+        env.apply(result.output)
+        data = {"attempts": max(1, env.used), "malformed": env.malformed}
+        return Submission(files=env.solution(), raw=result.output, data=data)
+
+    def grade(self, task: PolyglotTask, submission: Submission, env: Environment) -> Verdict:
+        language = LANGUAGES[task["language"]]
+        name = Path(task["directory"]).name
+        details = submission.data if isinstance(submission.data, Mapping) else {}
+        attempts, malformed = int(details.get("attempts", 1)), int(details.get("malformed", 0))
+        is_reference = submission.form == "reference"
+        files = {
+            path: content
+            for path, content in submission.files.items()
+            if is_reference or path in task["editable"]
+        }
+        metrics: dict[str, JSON] = {"well_formed": int(malformed == 0), "attempts": attempts}
+        expected = task.get("expected_files")
+        if expected and all(_same_text(files.get(p, b""), text) for p, text in expected.items()):
+            return _verdict(True, "the files are the expected ones", metrics, decided_by="diff")
+        command = task.get("test_command")
+        if expected and not command:
+            return _verdict(
+                False, "the files are not the expected ones", metrics, decided_by="diff"
+            )
+        for path, content in files.items():
+            env.write_file(f"{name}/{path}", content)
+        directory = Path(task["directory"])
+        toolchain = language.toolchain(directory)
+        if command:
+            run = run_command(env, language, command, name, toolchain, task["timeout"])
+        else:
+            run = run_tests(env, language, name, toolchain, task["timeout"])
+        declared = [] if command else _declared(task, directory)
+        return _verdict_of_run(run, declared, metrics)
+
+    def gold(self, task: PolyglotTask) -> Submission | None:
+        directory = Path(task["directory"])
+        if task.get("expected_files"):
+            files = {path: text.encode() for path, text in task["expected_files"].items()}
+            return Submission(files=files, form="reference")
+        if not task["reference"]:
+            return None
+        files = {
+            place: (directory / path).read_bytes() for place, path in task["reference"].items()
+        }
+        return Submission(files=files, form="reference")
+
+    def mutants(self, task: PolyglotTask) -> Iterable[Submission]:
+        """The stub as it is, and files that do not compile."""
+        directory = Path(task["directory"])
+        stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
+        yield Submission(files=stubs)
+        yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
+
+
+def _is_exercises_root(place: Path) -> bool:
+    return any((place / language / "exercises/practice").is_dir() for language in LANGUAGES)
+
+
+def _exercises_root(place: Path) -> Path:
+    for root in (place, *sorted(p for p in place.iterdir() if p.is_dir())):
+        if _is_exercises_root(root):
+            return root
+    raise DatasetError(
+        f"{place}: neither a tasks.json nor LANGUAGE/exercises/practice/NAME directories"
+    )
+
+
+def _exercise_files(directory: Path) -> Iterator[Path]:
+    for path in sorted(directory.rglob("*")):
+        top = path.relative_to(directory).parts[0]
+        if path.is_file() and not path.is_symlink() and top not in HIDDEN:
+            yield path
+
+
+def _configured_files(directory: Path, row: Row) -> dict[str, list[str]]:
+    """Which files are solution, test and example: by the exercise's own record, else by name."""
+    config = directory / ".meta/config.json"
+    if config.is_file():
+        try:
+            files = json.loads(config.read_text("utf-8"))["files"]
+            return {kind: list(files.get(kind, ())) for kind in ("solution", "test", "example")}
+        except (ValueError, KeyError, TypeError) as error:
+            raise DatasetError(f"{config}: not an exercise's record: {error!r}") from None
+    names = [p.relative_to(directory).as_posix() for p in _exercise_files(directory)]
+    tests = [name for name in names if re.search(r"test|spec", name, re.IGNORECASE)]
+    expected = list(row.get("expected_files") or ())
+    solution = expected or [name for name in names if name not in tests]
+    return {"solution": solution, "test": [t for t in tests if t not in solution], "example": []}
+
+
+def _reference(directory: Path, files: Mapping[str, list[str]]) -> dict[str, str]:
+    """Where each reference file belongs in the exercise.
+
+    Reference files keep the place of their language's convention: same suffix as a solution file
+    for one-file solutions, the path after `reference/` for Java, and an extra manifest for Rust.
+    """
+    places: dict[str, str] = {}
+    solution = [name for name in files["solution"] if PurePosixPath(name).name not in READ_ONLY]
+    for example in files["example"]:
+        path = PurePosixPath(example)
+        if "reference" in path.parts:
+            for file in sorted((directory / example).parent.glob("*.java")):
+                places[f"src/main/java/{file.name}"] = file.relative_to(directory).as_posix()
+        else:
+            same = [name for name in solution if PurePosixPath(name).suffix == path.suffix]
+            if len(same) != 1:
+                raise DatasetError(f"{directory}: no single place for the reference {example}")
+            places[same[0]] = example
+    if (directory / ".meta/Cargo-example.toml").is_file():
+        places["Cargo.toml"] = ".meta/Cargo-example.toml"
+    return places
+
+
+def _prompt(task: PolyglotTask, directory: Path) -> str:
+    parts = [task["prompt"]] if task["prompt"] else []
+    if not parts:
+        for name in ("introduction.md", "instructions.md", "instructions.append.md"):
+            if (directory / ".docs" / name).is_file():
+                parts.append((directory / ".docs" / name).read_text("utf-8").strip())
+    stubs = ""
+    for name in task["editable"]:
+        stub = directory / name
+        content = stub.read_text("utf-8") if stub.is_file() else ""
+        stubs += f"{name}\n```\n{content.rstrip()}\n```\n\n"
+    return PROMPT.format(
+        docs="\n\n".join(parts),
+        language={"cpp": "C++", "javascript": "JavaScript"}.get(
+            task["language"], task["language"].capitalize()
+        ),
+        files=", ".join(f"`{name}`" for name in task["editable"]),
+        stubs=stubs,
+    )
+
+
+def _declared(task: PolyglotTask, directory: Path) -> list[str]:
+    """Names of tests that must be in the report, read from the data set's own test files."""
+    language = LANGUAGES[task["language"]]
+    if language.declared is None:
+        return []
+    names: list[str] = []
+    for test in task["tests"]:
+        names += language.declared.findall(language.unskip((directory / test).read_text("utf-8")))
+    return names
+
+
+def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
+    evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
+    counted = run.result
+    if run.timed_out:
+        why = "the tests did not end within the time limit"
+    elif counted is None:
+        last = run.output.strip().splitlines()[-1:] or ["nothing was printed"]
+        why = f"there is no test report (exit code {run.exit_code}): {last[0][:200]}"
+    elif counted.failed or counted.errors:
+        bad = next((n for n, outcome in counted.names.items() if outcome != "passed"), "a test")
+        why = f"{counted.failed + counted.errors} of {counted.total} tests failed, first {bad}"
+    elif counted.passed == 0:
+        why = "no test ran"
+    elif run.exit_code != 0:
+        why = f"the tests passed but the command ended with exit code {run.exit_code}"
+    elif missing := [n for n in declared if not any(n in seen for seen in counted.names)]:
+        why = f"{len(missing)} declared tests did not run, first {missing[0]}"
+    else:
+        return _verdict(True, f"{counted.passed} tests passed", metrics, evidence)
+    timeouts = {"test_timeouts": int(run.timed_out)}
+    return _verdict(False, why, {**metrics, **timeouts}, evidence)
+
+
+def _verdict(
+    passed: bool,
+    why: str,
+    metrics: Mapping[str, JSON],
+    evidence: Mapping[str, JSON] | None = None,
+    decided_by: str = "tests",
+) -> Verdict:
+    first = int(passed and metrics["attempts"] == 1)
+    rates = {"pass_rate_1": first, "pass_rate_2": int(passed), "decided_by": decided_by}
+    return Verdict(passed, why, metrics={**rates, **metrics}, evidence=evidence or {})
+
+
+def _same_text(content: bytes, expected: str) -> bool:
+    return content.decode("utf-8", "replace").rstrip() == expected.rstrip()
