@@ -1,0 +1,1 @@
+"""Repositories as tasks: where their code comes from, how they are set up, what a patch does."""

@@ -1,0 +1,142 @@
+"""Virtual environments with pinned packages, made once and shared by every trial that fits."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.errors import EnvironmentFault, UsageError
+from chimera.eval.repositories.cache import digest, made_once
+
+#: Raised when the way environments are made changes, so that old ones are not used.
+RECIPE = 1
+#: Where a repository is inside every environment, as in the official images.
+TESTBED = "/testbed"
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualEnvironment:
+    """A directory that runs at its own path, and what it needs beside it."""
+
+    path: Path
+    base_prefix: Path  # of the interpreter it was made from
+    missing: tuple[str, ...]  # pins that could not be installed
+
+    @property
+    def python(self) -> Path:
+        return self.path / "bin" / "python"
+
+    def mounts(self) -> dict[str, str]:
+        """What an environment must mount, read-only, to use this one."""
+        places = {str(self.path): str(self.path)}
+        if not str(self.base_prefix).startswith("/usr"):
+            places[str(self.base_prefix)] = str(self.base_prefix)
+        return places
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.path / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "VIRTUAL_ENV": str(self.path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+        }
+
+
+def virtual_environment(
+    version: str, pins: Sequence[str], *, interpreters: Mapping[str, str] | None = None
+) -> VirtualEnvironment:
+    """An environment of this Python version with these packages.
+
+    The repository itself is found at TESTBED (and its `src`, `lib`) through a path file, which is
+    what an editable install amounts to. A pin that no longer installs is left out and reported;
+    whether the rest suffices is for a gold run to show.
+    """
+    interpreter = find_interpreter(version, interpreters or {})
+    ordered = tuple(sorted(pin for pin in pins if not _is_tool(pin)))
+    tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
+    identity = digest(RECIPE, str(interpreter), _describe(interpreter), ordered, tools)
+    place = made_once(
+        "virtualenvs", identity, lambda path: _make(path, interpreter, ordered, tools)
+    )
+    missing = (place / "missing-pins.txt").read_text().split()
+    prefix = Path(_ask(interpreter, "import sys; print(sys.base_prefix)"))
+    return VirtualEnvironment(place, prefix, tuple(missing))
+
+
+def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
+    """An interpreter of `major.minor`: named by option, on PATH, or a pyenv version."""
+    wanted = ".".join(version.split(".")[:2])
+    if wanted in named:
+        candidates = [Path(named[wanted]).expanduser()]
+    else:
+        candidates = [Path(p) for p in [shutil.which(f"python{wanted}")] if p]
+        root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+        found = sorted(root.glob(f"{wanted}.*")) if root.exists() else []
+        candidates += [folder / "bin" / "python" for folder in reversed(found)]
+    for candidate in candidates:
+        try:
+            actual = _ask(candidate, "import sys; print('%d.%d' % sys.version_info[:2])")
+        except (OSError, EnvironmentFault):
+            continue  # a pyenv shim for a version that is not there
+        if actual == wanted:
+            return candidate.resolve()
+    raise UsageError(
+        f"no CPython {wanted} on this machine\n"
+        f"  Install it (pyenv install {wanted}), or name one: --option interpreters={wanted}=PATH"
+    )
+
+
+def _make(path: Path, interpreter: Path, pins: Sequence[str], tools: Sequence[str]) -> None:
+    _run([str(interpreter), "-m", "venv", str(path)], timeout=300)
+    python = str(path / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    if tools:
+        _run([*pip, *tools], timeout=600, check=False)
+    missing: list[str] = []
+    if pins and _run([*pip, "--no-deps", *pins], timeout=1800, check=False) != 0:
+        for pin in pins:
+            if _run([*pip, "--no-deps", pin], timeout=900, check=False) != 0:
+                missing.append(pin)
+    site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
+    lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
+    (site / "testbed.pth").write_text("\n".join(lines) + "\n")
+    runner = path / "bin" / "pytest"
+    if not runner.exists():  # the repository may be pytest itself
+        runner.write_text(f"#!{python}\nimport sys\nfrom pytest import main\nsys.exit(main())\n")
+        runner.chmod(0o755)
+    (path / "missing-pins.txt").write_text("\n".join(missing))
+
+
+def _is_tool(pin: str) -> bool:
+    return re.split(r"[=<>!~ ]", pin)[0].lower() in ("pip", "setuptools", "wheel")
+
+
+def _describe(interpreter: Path) -> str:
+    return _ask(interpreter, "import sys; print(sys.version)")
+
+
+def _ask(python: Path, code: str) -> str:
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise EnvironmentFault(f"{python}: {done.stderr.strip()[-300:]}")
+    return done.stdout.strip()
+
+
+def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
+        )
+    except subprocess.TimeoutExpired:
+        if check:
+            raise EnvironmentFault(f"{command[0]}: no end after {timeout:g} s") from None
+        return -1
+    if check and done.returncode != 0:
+        raise EnvironmentFault(f"{' '.join(command[:4])}…: {done.stderr.strip()[-500:]}")
+    return done.returncode
