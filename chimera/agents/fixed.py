@@ -1,4 +1,4 @@
-"""Agents without a model: `oracle` knows the answer, `nop` hands in nothing, `replay` old answers."""
+"""Agents without a model: `oracle` knows the answer, `nop` does nothing, `replay` repeats answers."""
 
 from __future__ import annotations
 

@@ -94,7 +94,7 @@ def scripted_provider(name: str, model: str, **settings: Any) -> ScriptedProvide
         except (OSError, ValueError, TypeError, KeyError, re.error) as error:
             raise UsageError(
                 f"'{name}' is no script: {error}\n"
-                "  Use scripted/echo, scripted/text:WORDS, or scripted/FILE.json (a list of replies)."
+                "  Use scripted/echo, scripted/text:WORDS, or scripted/FILE.json (a reply list)."
             ) from None
     return ScriptedProvider(name=name, model=model, script=script, **settings)
 

@@ -4,28 +4,36 @@ from __future__ import annotations
 
 import os
 import re
-from functools import lru_cache
+import time
 
 PLACEHOLDER = "[redacted]"
 MINIMUM_LENGTH = 12  # shorter values are ordinary words more often than secrets
+RESCAN_SECONDS = 1.0
 
 _NAMES = re.compile(
     r"(API_?KEY|AUTH_TOKEN|ACCESS_TOKEN|ACCESS_KEY|SECRET_KEY|CLIENT_SECRET|_PAT|HF_TOKEN|"
     r"GH_TOKEN|GITHUB_TOKEN|PASSWORD)$",
     re.IGNORECASE,
 )
-_SHAPES = (
-    r"\bsk-(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}",  # OpenAI, Anthropic, OpenRouter, DeepSeek
-    r"\bxai-[A-Za-z0-9]{20,}",
-    r"\bgsk_[A-Za-z0-9]{20,}",
-    r"\bAIza[A-Za-z0-9_-]{35}",
-    r"\bhf_[A-Za-z0-9]{30,}",
-    r"\bgh[pousr]_[A-Za-z0-9]{30,}",
-    r"\bgithub_pat_[A-Za-z0-9_]{30,}",
-    r"\b(?:AKIA|ASIA)[A-Z0-9]{16}\b",
+#: How keys of well-known services begin (looked for first, being fast) and look.
+_SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
+    (start, re.compile(rf"\b{start}{rest}"))
+    for start, rest in (
+        ("sk-", r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}"),  # OpenAI, Anthropic, OpenRouter, …
+        ("xai-", r"[A-Za-z0-9]{20,}"),
+        ("gsk_", r"[A-Za-z0-9]{20,}"),
+        ("AIza", r"[A-Za-z0-9_-]{35}"),
+        ("hf_", r"[A-Za-z0-9]{30,}"),
+        ("ghp_", r"[A-Za-z0-9]{30,}"),
+        ("gho_", r"[A-Za-z0-9]{30,}"),
+        ("ghs_", r"[A-Za-z0-9]{30,}"),
+        ("github_pat_", r"[A-Za-z0-9_]{30,}"),
+        ("AKIA", r"[A-Z0-9]{16}\b"),
+    )
 )
 
 _remembered: set[str] = set()
+_scanned: tuple[float, int, tuple[str, ...]] = (float("-inf"), 0, ())
 
 
 def remember_secret(value: str) -> None:
@@ -36,15 +44,25 @@ def remember_secret(value: str) -> None:
 
 def redact(text: str) -> str:
     """`text` without the values of key variables, remembered keys and anything shaped like one."""
-    values = {
-        value
-        for name, value in os.environ.items()
-        if len(value) >= MINIMUM_LENGTH and _NAMES.search(name)
-    }
-    return _pattern(frozenset(values | _remembered)).sub(PLACEHOLDER, text)
+    for value in (*_remembered, *_environment_secrets()):
+        if value in text:
+            text = text.replace(value, PLACEHOLDER)
+    for start, shape in _SHAPES:
+        if start in text:
+            text = shape.sub(PLACEHOLDER, text)
+    return text
 
 
-@lru_cache(maxsize=16)
-def _pattern(values: frozenset[str]) -> re.Pattern[str]:
-    literal = sorted(values, key=lambda value: (-len(value), value))
-    return re.compile("|".join([*map(re.escape, literal), *_SHAPES]))
+def _environment_secrets() -> tuple[str, ...]:
+    """Values of key variables, longest first; read again when variables came, went or got old."""
+    global _scanned
+    now, (when, count, values) = time.monotonic(), _scanned
+    if now - when > RESCAN_SECONDS or count != len(os.environ):
+        found = {
+            value
+            for name, value in os.environ.items()
+            if len(value) >= MINIMUM_LENGTH and _NAMES.search(name)
+        }
+        values = tuple(sorted(found, key=len, reverse=True))
+        _scanned = (now, len(os.environ), values)
+    return values
