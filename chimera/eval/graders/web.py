@@ -14,6 +14,7 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 from urllib.parse import parse_qs, urlparse
 
+from chimera.environments.web import ScriptError
 from chimera.errors import GraderError
 from chimera.eval.graders.web_sites import HelperCall, SiteHelpers, parse_helper
 from chimera.types import JSON
@@ -24,10 +25,6 @@ LAST_PAGE = "last"
 
 #: Answers a question; used where the official rule asks a model.
 Judge = Callable[[str], str]
-
-
-class ScriptError(Exception):
-    """A script that the page refused or that raised; the browser itself is well."""
 
 
 class WebPage(Protocol):
@@ -340,6 +337,8 @@ class PageCheck:
             url = target.url if isinstance(target.url, str) else helpers.url(target.url, page.url)
             if url == LAST_PAGE:
                 content = _selected(target, page, helpers)
+            elif not url.startswith(("http://", "https://")):
+                return Outcome(False, f"the browser was left at {page.url}, which is no page")
             else:
                 with page.opened(url) as opened:
                     content = _selected(target, opened, helpers)

@@ -15,6 +15,7 @@ from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode, urlparse
 
+from chimera.environments.web import ScriptError
 from chimera.errors import GraderError
 
 if TYPE_CHECKING:
@@ -165,8 +166,6 @@ def post_url(url: str) -> str:
 
 
 def _member_role(page: WebPage, account: str) -> str:
-    from chimera.eval.graders.web import ScriptError
-
     try:
         return str(page.evaluate(_MEMBER_ROLE, account))
     except ScriptError:
