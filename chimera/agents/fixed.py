@@ -1,4 +1,4 @@
-"""Agents without a model: `oracle` knows the answer, `nop` does nothing, `replay` repeats answers."""
+"""Agents without a model: `oracle` knows the answer, `nop` does nothing, `replay` repeats them."""
 
 from __future__ import annotations
 

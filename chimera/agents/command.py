@@ -1,0 +1,129 @@
+"""`command`: any agent with a command line, run inside the task's environment."""
+
+from __future__ import annotations
+
+import os
+import secrets
+import shlex
+from dataclasses import dataclass
+
+from chimera.environments.base import Environment
+from chimera.errors import AgentError, UsageError
+from chimera.providers.meter import current_meter
+from chimera.providers.secrets import redact, remember_secret
+from chimera.types import JSON, AgentResult, Message, Step
+
+MOST_OUTPUT_BYTES = 1024**2
+SHOWN_CHARACTERS = 2000
+PLACEHOLDERS = ("prompt", "prompt_file", "model")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class CommandAgent:
+    """A shell command with `{prompt}`, `{prompt_file}` and `{model}` filled in and quoted.
+
+    Without `{prompt}` and `{prompt_file}` the prompt comes on standard input. What the command
+    prints is its answer; files it changed are collected by the benchmark. Variables named in
+    `pass_env` (API keys, say) are handed on, no others.
+    """
+
+    template: str
+    model: str | None = None
+    pass_env: tuple[str, ...] = ()
+    timeout: float = 3600.0
+    free: bool = False  # the command spends no money, so that a budget need not watch it
+
+    name = "command"
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "pass_env", tuple(self.pass_env))
+        if not self.template.strip():
+            raise UsageError("agent 'command' needs a command, as in 'command:claude -p {prompt}'")
+        if "{model}" in self.template and not self.model:
+            raise UsageError(f"the command '{self.template}' wants a model, and none was named")
+
+    def identity(self) -> dict[str, JSON]:
+        """Everything of this agent that can change an outcome; values of variables are not kept."""
+        return {
+            "agent": self.name,
+            "template": self.template,
+            "model": self.model,
+            "pass_env": sorted(self.pass_env),
+            "timeout": self.timeout,
+        }
+
+    def run(self, prompt: str, env: Environment) -> AgentResult:
+        if "commands" not in env.capabilities:
+            raise UsageError(
+                f"agent 'command' needs an environment with commands, not '{env.name}'"
+            )
+        meter = current_meter()
+        if (
+            meter is not None
+            and not self.free
+            and (meter.budget or meter.limits.max_cost is not None)
+        ):
+            raise UsageError(
+                "what an outside command spends is not known, so a limit on money cannot be kept\n"
+                "  Run without the limit, or state that it costs nothing: --agent-option free=true."
+            )
+        variables = self._variables()
+        prompt_file = self._write_prompt(prompt, env) if "{prompt_file}" in self.template else None
+        try:
+            result = env.run_command(
+                self._command(prompt, prompt_file),
+                timeout=self.timeout,
+                variables=variables,
+                stdin=prompt.encode() if self._by_stdin() else None,
+                output_bytes=MOST_OUTPUT_BYTES,
+            )
+        finally:
+            if prompt_file is not None:
+                env.run_command(["rm", "-f", prompt_file])
+        output = redact(result.stdout.decode("utf-8", "replace"))
+        if result.exit_code != 0 and not result.timed_out:
+            said = redact(result.output)[-SHOWN_CHARACTERS:]
+            raise AgentError(f"'{self.template}' ended with exit code {result.exit_code}: {said}")
+        steps = (Step(Message.user(prompt)), Step(Message.assistant(output)))
+        return AgentResult(
+            output,
+            cost=0.0 if self.free else None,
+            steps=1,
+            trajectory=steps,
+            stop_reason="limit:time" if result.timed_out else "done",
+            metadata={"truncated": result.truncated},
+        )
+
+    def _by_stdin(self) -> bool:
+        return "{prompt}" not in self.template and "{prompt_file}" not in self.template
+
+    def _variables(self) -> dict[str, str]:
+        missing = [name for name in self.pass_env if name not in os.environ]
+        if missing:
+            raise UsageError(f"pass_env names variables that are not set: {', '.join(missing)}")
+        variables = {name: os.environ[name] for name in self.pass_env}
+        for value in variables.values():
+            remember_secret(value)
+        return variables
+
+    def _command(self, prompt: str, prompt_file: str | None) -> str:
+        command = self.template
+        values = {"prompt": prompt, "prompt_file": prompt_file or "", "model": self.model or ""}
+        # One pass over the template, so that braces in a prompt are never filled in.
+        parts = command.split("{")
+        filled = parts[0]
+        for part in parts[1:]:
+            name, closed, rest = part.partition("}")
+            known = closed and name in PLACEHOLDERS
+            filled += shlex.quote(values[name]) + rest if known else "{" + part
+        return filled
+
+    def _write_prompt(self, prompt: str, env: Environment) -> str:
+        """Outside the working directory, where it is no part of what is handed in."""
+        path = f"/tmp/chimera-prompt-{secrets.token_hex(8)}.txt"
+        written = env.run_command(
+            ["sh", "-c", 'umask 077 && cat > "$0"', path], stdin=prompt.encode()
+        )
+        if not written.success:
+            raise AgentError(f"the prompt could not be written to {path}: {written.output}")
+        return path

@@ -1,0 +1,223 @@
+"""`react`: the model works with tools in the task's environment until it submits or stops."""
+
+from __future__ import annotations
+
+import hashlib
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chimera.agents.compaction import SummaryCompaction, estimated_tokens
+from chimera.agents.toolbox import Toolbox
+from chimera.environments.base import Environment
+from chimera.errors import LimitReached, UsageError
+from chimera.providers.base import ContextOverflow, Provider
+from chimera.providers.meter import current_meter
+from chimera.tools.base import Tool
+from chimera.types import JSON, AgentResult, Message, Response, Step, ToolCall, Usage
+
+DEFAULT_TOOLS = ("bash", "view", "edit", "ipython", "submit")
+DEFAULT_PROMPT = """\
+You solve tasks by working in an environment with the tools you are given.
+Look before you change things, make one step at a time, and check your work before you finish.
+When the task is done, call submit; if the task asks for an answer, pass it to submit verbatim."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class LoopConfig:
+    """How the loop treats a long conversation and a model that stumbles."""
+
+    compaction: SummaryCompaction = SummaryCompaction()
+    condense_every_n_steps: int = 0  # 0: only when the conversation becomes too long
+    context_tokens: int | None = None  # condense when the conversation is estimated longer
+    tool_output_chars: int = 20_000
+    max_consecutive_errors: int = 10  # calls in a row that name no tool or have bad arguments
+
+    def identity(self) -> dict[str, JSON]:
+        return {
+            "compaction": self.compaction.identity(),
+            "condense_every_n_steps": self.condense_every_n_steps,
+            "context_tokens": self.context_tokens,
+            "tool_output_chars": self.tool_output_chars,
+            "max_consecutive_errors": self.max_consecutive_errors,
+        }
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReactAgent:
+    """A loop of model calls and tool calls, as plain settings; see `presets` for named ones.
+
+    `tools` are names from the toolbox or tools themselves; those of the environment are added.
+    They are used only where the environment can run commands.
+    """
+
+    provider: Provider
+    name: str = "react"
+    tools: Sequence[str | Tool] = DEFAULT_TOOLS
+    system_prompt: str = DEFAULT_PROMPT
+    max_steps: int = 100
+    temperature: float | None = None
+    max_tokens: int | None = None
+    seed: int | None = None
+    confined_only: bool = False
+    loop: LoopConfig = LoopConfig()
+
+    def __post_init__(self) -> None:
+        if self.max_steps < 1:
+            raise UsageError(f"agent '{self.name}' needs at least one step, not {self.max_steps}")
+
+    def identity(self) -> dict[str, JSON]:
+        """Everything of this agent that can change an outcome."""
+        return {
+            "agent": self.name,
+            **self.provider.identity(),
+            "temperature": self.temperature,
+            "max_tokens": self.max_tokens,
+            "seed": self.seed,
+            "max_steps": self.max_steps,
+            "tools": [tool if isinstance(tool, str) else tool.name for tool in self.tools],
+            "prompts": hashlib.sha256(self.system_prompt.encode()).hexdigest(),
+            "loop": self.loop.identity(),
+        }
+
+    def run(self, prompt: str, env: Environment) -> AgentResult:
+        if self.confined_only and "confined" not in env.capabilities:
+            raise UsageError(
+                f"agent '{self.name}' works in confined environments only, and '{env.name}' is none"
+                "\n  Choose --environment bubblewrap or docker."
+            )
+        with Toolbox(self.tools, env, self.loop.tool_output_chars) as toolbox:
+            return _Run(self, env, toolbox).run(prompt)
+
+
+@dataclass(slots=True)
+class _Run:
+    """One conversation: what the model sees (`messages`) and what is kept (`trajectory`)."""
+
+    agent: ReactAgent
+    env: Environment
+    toolbox: Toolbox
+    messages: list[Message] = field(default_factory=list)
+    trajectory: list[Step] = field(default_factory=list)
+    output: str = ""
+    usage: Usage = Usage()
+    cost: float | None = 0.0
+    steps: int = 0
+    errors_in_a_row: int = 0
+
+    def run(self, prompt: str) -> AgentResult:
+        parts = (self.agent.system_prompt, self.env.system_prompt)
+        if not self.toolbox.own:
+            parts = ("", self.env.system_prompt)  # nothing to work with: only the task's own words
+        system = "\n\n".join(part for part in parts if part)
+        if system:
+            self._add(Message.system(system))
+        self._add(Message.user(prompt))
+        try:
+            stop_reason = self._loop()
+        except LimitReached as limit:
+            stop_reason = f"limit:{limit.limit}"
+        return AgentResult(
+            self.output,
+            usage=self.usage,
+            cost=self.cost,
+            steps=self.steps,
+            trajectory=tuple(self.trajectory),
+            stop_reason=stop_reason,
+        )
+
+    def _loop(self) -> str:
+        for _ in range(self._most_steps()):
+            self._condense_when_due()
+            response = self._ask()
+            self.steps += 1
+            if response.content:
+                self.output = response.content
+            if response.tool_calls:
+                if self._answer_calls(response.tool_calls):
+                    return "submitted"
+                if self.errors_in_a_row >= self.agent.loop.max_consecutive_errors:
+                    return "stuck"
+                continue
+            reply = self.env.reply(response.content)
+            if reply is None:
+                return "length" if response.stop_reason == "length" else "done"
+            self._add(Message.user(reply))
+        return "limit:steps"
+
+    def _most_steps(self) -> int:
+        meter = current_meter()
+        limit = meter.limits.max_steps if meter is not None else None
+        return self.agent.max_steps if limit is None else min(limit, self.agent.max_steps)
+
+    def _ask(self) -> Response:
+        """The model's next message; a conversation too long for it is condensed first."""
+        agent = self.agent
+        while True:
+            try:
+                response = agent.provider.complete(
+                    self.messages,
+                    tools=self.toolbox.tools,
+                    temperature=agent.temperature,
+                    max_tokens=agent.max_tokens,
+                    seed=agent.seed,
+                )
+                break
+            except ContextOverflow as error:
+                if self.steps == 0:
+                    raise  # the task itself does not fit: a fault of the set-up, not of the work
+                if not self._condense(estimated_tokens(self.messages) // 2):
+                    raise LimitReached("context", str(error)) from error
+        self.usage = self.usage + response.usage
+        known = self.cost is not None and response.cost is not None
+        self.cost = (self.cost or 0.0) + (response.cost or 0.0) if known else None
+        message = Message.assistant(response.content, response.tool_calls)
+        self.messages.append(message)
+        self.trajectory.append(
+            Step(
+                message,
+                usage=response.usage,
+                cost=response.cost,
+                timestamp=time.time(),
+                metadata={"stop_reason": response.stop_reason, "model": response.model},
+            )
+        )
+        return response
+
+    def _answer_calls(self, calls: Sequence[ToolCall]) -> bool:
+        """Run the calls in order and tell the model what came of each; True once it submitted."""
+        for call in calls:
+            answer = self.toolbox.call(call)
+            self.errors_in_a_row = 0 if answer.understood else self.errors_in_a_row + 1
+            self._add(Message.tool(answer.text, call.id), answer.metadata)
+            if answer.submitted is not None:
+                self.output = answer.submitted or self.output
+                return True
+        return False
+
+    def _condense_when_due(self) -> None:
+        loop = self.agent.loop
+        tokens = estimated_tokens(self.messages) if loop.context_tokens else 0
+        every = loop.condense_every_n_steps
+        if loop.context_tokens and tokens > loop.context_tokens:
+            self._condense(loop.context_tokens)
+        elif every and self.steps and self.steps % every == 0:
+            self._condense(loop.context_tokens or estimated_tokens(self.messages))
+
+    def _condense(self, budget: int) -> bool:
+        """Make the conversation shorter; False when that cannot be done."""
+        before = estimated_tokens(self.messages)
+        shorter = self.agent.loop.compaction.compact(self.messages, budget)
+        after = estimated_tokens(shorter)
+        if after >= before:
+            return False
+        self.messages = shorter
+        summary = next((m for m in shorter if m.content.startswith("[Compacted")), None)
+        if summary is not None:
+            metadata = {"condensed": {"tokens_before": before, "tokens_after": after}}
+            self.trajectory.append(Step(summary, timestamp=time.time(), metadata=metadata))
+        return True
+
+    def _add(self, message: Message, metadata: Mapping[str, JSON] | None = None) -> None:
+        self.messages.append(message)
+        self.trajectory.append(Step(message, timestamp=time.time(), metadata=metadata or {}))

@@ -1,0 +1,153 @@
+"""The tools of one trial: made fresh, called with care, closed at the end."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from types import TracebackType
+from typing import Any, Self
+
+from chimera.environments.base import Environment
+from chimera.errors import UsageError
+from chimera.tools.base import Tool
+from chimera.types import JSON, ToolCall, ToolResult
+
+#: name → (module, class); a class is called without arguments, once for each trial
+TOOLS: Mapping[str, tuple[str, str]] = {
+    "bash": ("chimera.tools.bash", "BashTool"),
+    "view": ("chimera.tools.files", "ViewTool"),
+    "edit": ("chimera.tools.files", "EditTool"),
+    "ipython": ("chimera.tools.ipython", "IPythonTool"),
+    "submit": ("chimera.agents.toolbox", "SubmitTool"),
+}
+_TYPES: Mapping[str, type | tuple[type, ...]] = {
+    "string": str,
+    "integer": int,
+    "number": (int, float),
+    "boolean": bool,
+    "array": list,
+    "object": dict,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class SubmitTool:
+    """Ends the work; what is passed is the answer."""
+
+    name: str = "submit"
+    description: str = (
+        "Finish the task. Pass the final answer if the task asks for one; changed files need none."
+    )
+    parameters: Mapping[str, JSON] = field(
+        default_factory=lambda: {
+            "type": "object",
+            "properties": {"answer": {"type": "string", "description": "The final answer, if any"}},
+        }
+    )
+
+    def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
+        return ToolResult("Submitted.", metadata={"submitted": str(arguments.get("answer") or "")})
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    """What a call came to. `submitted` is the final answer once the model handed in."""
+
+    text: str
+    understood: bool = True
+    submitted: str | None = None
+    metadata: Mapping[str, JSON] = field(default_factory=dict)
+
+
+class Toolbox:
+    """Tools by name; whatever a model asks for gets an answer it can work with."""
+
+    def __init__(self, tools: Sequence[str | Tool], env: Environment, output_chars: int) -> None:
+        usable = tools if "commands" in env.capabilities else ()
+        self.own = [_make(tool) if isinstance(tool, str) else tool for tool in usable]
+        self._made = [
+            tool for tool, asked in zip(self.own, usable, strict=True) if isinstance(asked, str)
+        ]
+        self.tools = (*self.own, *env.tools())
+        self._by_name = {tool.name: tool for tool in self.tools}
+        self._env = env
+        self._output_chars = output_chars
+
+    def call(self, call: ToolCall) -> Answer:
+        """Run one call; a name or arguments that make no sense are answered, never raised."""
+        tool = self._by_name.get(call.name)
+        if tool is None:
+            names = ", ".join(self._by_name) or "none"
+            return Answer(f"Error: there is no tool '{call.name}'. Tools: {names}.", False)
+        if call.arguments is None:
+            return Answer(
+                f"Error: the arguments of '{call.name}' are not a valid JSON object: "
+                f"{call.raw_arguments[:500]!r}. Call it again with valid JSON.",
+                False,
+            )
+        problem = wrong_argument(tool.parameters, call.arguments)
+        if problem is not None:
+            return Answer(f"Error: '{call.name}': {problem}.", False)
+        try:
+            result = tool.execute(call.arguments, self._env)
+        except OSError as error:  # what is wrong with a path, as environments tell it
+            return Answer(f"Error: {error}")
+        text = result.output
+        if result.error is not None:
+            text = f"{text}\nError: {result.error}" if text else f"Error: {result.error}"
+        submitted = result.metadata.get("submitted")
+        return Answer(self._shortened(text), True, submitted, result.metadata)
+
+    def _shortened(self, text: str) -> str:
+        limit = self._output_chars
+        if len(text) <= limit:
+            return text or "(no output)"
+        start, end = text[: limit // 2], text[len(text) - limit // 2 :]
+        return f"{start}\n[… {len(text) - limit} characters left out …]\n{end}"
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        for tool in self._made:
+            close = getattr(tool, "close", None) or getattr(tool, "shutdown", None)
+            if close is not None:
+                close()
+
+
+def wrong_argument(schema: Mapping[str, JSON], arguments: Mapping[str, JSON]) -> str | None:
+    """What of `arguments` does not fit the schema's names and types, in words for the model."""
+    for name in schema.get("required", ()):
+        if name not in arguments:
+            return f"the argument '{name}' is missing"
+    properties = schema.get("properties", {})
+    for name, value in arguments.items():
+        wanted = properties.get(name, {}).get("type") if name in properties else None
+        kinds = [wanted] if isinstance(wanted, str) else wanted or []
+        expected = [_TYPES[kind] for kind in kinds if kind in _TYPES]
+        if not expected or (value is None and name not in schema.get("required", ())):
+            continue
+        if not any(_is(value, kind) for kind in expected):
+            return f"the argument '{name}' must be of type {' or '.join(kinds)}"
+    return None
+
+
+def _is(value: JSON, kind: type | tuple[type, ...]) -> bool:
+    if isinstance(value, bool) and kind is not bool:
+        return False
+    return isinstance(value, kind)
+
+
+def _make(name: str) -> Tool:
+    if name not in TOOLS:
+        raise UsageError(f"unknown tool '{name}'; there are: {', '.join(TOOLS)}")
+    module, attribute = TOOLS[name]
+    made: Any = getattr(importlib.import_module(module), attribute)()
+    tool: Tool = made
+    return tool
