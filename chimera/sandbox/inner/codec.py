@@ -1,0 +1,310 @@
+"""Plain data as JSON with tags: what may cross between an answer, its judge and the host.
+
+Scalars and lists are themselves; everything else is an object with one key, its tag. Mutable
+containers are numbered in the order they are met, on both sides alike, so that shared, repeated and
+self-containing values keep their shape, and a reply can name the containers it was given. Nothing
+is ever unpickled or evaluated; a value that is not plain goes to `export`, which may refuse it.
+"""
+
+from __future__ import annotations
+
+import json
+from collections import Counter, OrderedDict, deque
+from collections.abc import Callable, Iterable
+from typing import Any
+
+FLAT = frozenset({int, float, str, bool, type(None)})
+FLAT_BUT_INTEGERS = FLAT - {int}
+LONG_INTEGER = 1 << 8192  # from here on they travel in hex: decimal digits are slow and limited
+TYPES = {
+    kind.__name__: kind
+    for kind in (
+        bool, bytes, complex, dict, float, frozenset, int, list, object, range, set, str, tuple, type,
+    )
+}  # fmt: skip
+DATES = ("date", "time", "datetime", "timedelta")
+VIEWS = {type({}.keys()): "keys", type({}.values()): "values", type({}.items()): "items"}
+#: An object of a subclass counts as one of its base, whatever methods the subclass overrides.
+BASES: dict[type, Callable[[Any], Any]] = {
+    int: lambda value: int.__add__(value, 0),
+    float: lambda value: float.__mul__(value, 1.0),
+    str: lambda value: str.__add__("", value),
+    bytes: lambda value: bytes.__add__(b"", value),
+    tuple: lambda value: tuple.__getitem__(value, slice(None)),
+    frozenset: frozenset,
+    complex: lambda value: complex.__mul__(value, 1),
+}
+MUTABLE = (list, dict, set, bytearray, deque)
+MALFORMED = (
+    ArithmeticError,
+    AttributeError,
+    LookupError,
+    RecursionError,
+    TypeError,
+    ValueError,
+)
+
+
+class NotPlain(TypeError):
+    """A value that cannot cross."""
+
+
+class Malformed(ValueError):
+    """Bytes that are not what the other side would send if it kept the protocol."""
+
+
+def is_flat(value: Any) -> bool:
+    """Whether the elements are JSON as they are. This is the fast way for long lists."""
+    kinds = set(map(type, value))
+    if kinds == {int}:
+        return bool(-LONG_INTEGER < min(value) and max(value) < LONG_INTEGER)
+    return kinds <= FLAT_BUT_INTEGERS
+
+
+def refuse(value: Any) -> Any:
+    raise NotPlain(f"a value of type {type(value).__name__} is not plain data")
+
+
+class Encoder:
+    """Encodes values; `objects` lists the containers both sides already have a number for."""
+
+    def __init__(self, objects: list[Any], export: Callable[[Any], Any] = refuse) -> None:
+        self.objects = objects
+        self.numbers = {id(each): number for number, each in enumerate(objects)}
+        self.export = export
+
+    def encode(self, value: Any) -> Any:
+        kind = type(value)
+        if kind in FLAT:
+            if kind is int and not -LONG_INTEGER < value < LONG_INTEGER:
+                return {"i": hex(value)}
+            return value
+        if kind is tuple:
+            return {"t": self.contents(value)}
+        if isinstance(value, MUTABLE):
+            return self.container(value, kind)
+        return self.rare(value, kind)
+
+    def contents(self, value: Any) -> Any:
+        """The elements of a container, as a list."""
+        if isinstance(value, dict):
+            return [[self.encode(key), self.encode(each)] for key, each in value.items()]
+        if isinstance(value, (bytes, bytearray)):
+            return value.hex()
+        if is_flat(value):
+            return value if type(value) is list else list(value)
+        return [self.encode(each) for each in value]
+
+    def container(self, value: Any, kind: type) -> Any:
+        number = self.numbers.get(id(value))
+        if number is not None:
+            return {"r": number}
+        self.numbers[id(value)] = len(self.objects)
+        self.objects.append(value)
+        contents = self.contents(value)
+        if isinstance(value, list):
+            return contents
+        if isinstance(value, dict):
+            tag = "C" if kind is Counter else "O" if kind is OrderedDict else "d"
+        else:
+            tag = "s" if isinstance(value, set) else "q" if isinstance(value, deque) else "B"
+        return {tag: contents}
+
+    def rare(self, value: Any, kind: type) -> Any:
+        name = kind.__name__
+        module = kind.__module__
+        if kind in (frozenset, bytes):
+            return {"f" if kind is frozenset else "b": self.contents(value)}
+        if kind is complex:
+            return {"c": [value.real, value.imag]}
+        if kind is range:
+            return {"range": [self.encode(each) for each in (value.start, value.stop, value.step)]}
+        if kind is slice:
+            return {"slice": [self.encode(each) for each in (value.start, value.stop, value.step)]}
+        if kind in VIEWS:
+            return {VIEWS[kind]: self.contents(list(value))}
+        if kind is type and TYPES.get(value.__name__) is value:
+            return {"type": value.__name__}
+        if value is Ellipsis or value is NotImplemented:
+            return {"constant": repr(value)}
+        if module == "numpy":
+            return self.numpy(value)
+        if module == "decimal" and name == "Decimal":
+            return {"decimal": str(value)}
+        if module == "fractions" and name == "Fraction":
+            return {"fraction": [self.encode(value.numerator), self.encode(value.denominator)]}
+        if module == "datetime" and name in DATES and getattr(value, "tzinfo", None) is None:
+            if name == "timedelta":
+                return {name: [value.days, value.seconds, value.microseconds]}
+            return {name: value.isoformat()}
+        for base, plain in BASES.items():
+            if isinstance(value, base):
+                return self.encode(plain(value))
+        return self.export(value)
+
+    def numpy(self, value: Any) -> Any:
+        dtype = getattr(value, "dtype", None)
+        if dtype is None or dtype.kind not in "biufcUSmM" or not hasattr(value, "tobytes"):
+            return self.export(value)
+        return {"numpy": [dtype.str, list(value.shape), value.ndim == 0, value.tobytes().hex()]}
+
+
+class Decoder:
+    """Decodes what `Encoder` wrote. `objects` must start as it did on the other side."""
+
+    def __init__(
+        self, objects: list[Any], resolve: Callable[[str, Any], Any] | None = None
+    ) -> None:
+        self.objects = objects
+        self.resolve = resolve
+
+    def decode(self, value: Any) -> Any:
+        if type(value) is list:
+            return self.list_of(value)
+        if type(value) is not dict:
+            return value
+        if len(value) != 1:
+            raise Malformed("a tagged value has exactly one tag")
+        ((tag, payload),) = value.items()
+        read = READERS.get(tag)
+        if read is not None:
+            return read(self, payload)
+        if self.resolve is None:
+            raise Malformed(f"unknown tag {tag!r}")
+        return self.resolve(tag, payload)
+
+    def list_of(self, value: list[Any]) -> list[Any]:
+        if FLAT.issuperset(map(type, value)):
+            self.objects.append(value)
+            return value
+        result: list[Any] = []
+        self.objects.append(result)
+        result.extend(map(self.decode, value))
+        return result
+
+    def elements(self, payload: Any) -> Iterable[Any]:
+        if type(payload) is not list:
+            raise Malformed("expected a list")
+        if FLAT.issuperset(map(type, payload)):
+            return payload
+        return map(self.decode, payload)
+
+    def pairs(self, payload: Any) -> Iterable[tuple[Any, Any]]:
+        for key, each in payload:
+            yield self.decode(key), self.decode(each)
+
+    def numbered(self, empty: Any) -> Any:
+        self.objects.append(empty)
+        return empty
+
+    def set_(self, payload: Any) -> Any:
+        result: set[Any] = self.numbered(set())
+        result.update(self.elements(payload))
+        return result
+
+    def mapping(self, empty: dict[Any, Any], payload: Any) -> Any:
+        result = self.numbered(empty)
+        for key, each in self.pairs(payload):
+            result[key] = each
+        return result
+
+    def deque_(self, payload: Any) -> Any:
+        result: deque[Any] = self.numbered(deque())
+        result.extend(self.elements(payload))
+        return result
+
+    def reference(self, payload: Any) -> Any:
+        if type(payload) is not int or payload < 0:
+            raise Malformed("a reference is a number")
+        return self.objects[payload]
+
+
+def _date(name: str) -> Callable[[Decoder, Any], Any]:
+    def read(decoder: Decoder, payload: Any) -> Any:
+        import datetime
+
+        kind = getattr(datetime, name)
+        return kind(*payload) if name == "timedelta" else kind.fromisoformat(payload)
+
+    return read
+
+
+def _decimal(decoder: Decoder, payload: Any) -> Any:
+    from decimal import Decimal
+
+    return Decimal(payload)
+
+
+def _fraction(decoder: Decoder, payload: Any) -> Any:
+    from fractions import Fraction
+
+    numerator, denominator = map(decoder.decode, payload)
+    return Fraction(numerator, denominator)
+
+
+def _numpy(decoder: Decoder, payload: Any) -> Any:
+    try:
+        import numpy
+    except ImportError:
+        raise Malformed("a numpy value, and numpy is not here") from None
+    code, shape, scalar, data = payload
+    dtype = numpy.dtype(str(code))
+    if dtype.kind not in "biufcUSmM":
+        raise Malformed("only plain numpy values cross")
+    array = numpy.frombuffer(bytes.fromhex(data), dtype=dtype).reshape(shape).copy()
+    return array[()] if scalar else array
+
+
+READERS: dict[str, Callable[[Decoder, Any], Any]] = {
+    "i": lambda decoder, payload: int(payload, 16),
+    "t": lambda decoder, payload: tuple(decoder.elements(payload)),
+    "d": lambda decoder, payload: decoder.mapping({}, payload),
+    "O": lambda decoder, payload: decoder.mapping(OrderedDict(), payload),
+    "C": lambda decoder, payload: decoder.mapping(Counter(), payload),
+    "s": Decoder.set_,
+    "q": Decoder.deque_,
+    "f": lambda decoder, payload: frozenset(decoder.elements(payload)),
+    "b": lambda decoder, payload: bytes.fromhex(payload),
+    "B": lambda decoder, payload: decoder.numbered(bytearray.fromhex(payload)),
+    "c": lambda decoder, payload: complex(*payload),
+    "r": Decoder.reference,
+    "range": lambda decoder, payload: range(*map(decoder.decode, payload)),
+    "slice": lambda decoder, payload: slice(*map(decoder.decode, payload)),
+    "keys": lambda decoder, payload: dict.fromkeys(decoder.elements(payload)).keys(),
+    "values": lambda decoder, payload: dict(enumerate(decoder.elements(payload))).values(),
+    "items": lambda decoder, payload: dict(decoder.elements(payload)).items(),
+    "type": lambda decoder, payload: TYPES[payload],
+    "constant": lambda decoder, payload: {"Ellipsis": ..., "NotImplemented": NotImplemented}[
+        payload
+    ],
+    "decimal": _decimal,
+    "fraction": _fraction,
+    "numpy": _numpy,
+    **{name: _date(name) for name in DATES},
+}
+
+
+def to_bytes(encoded: Any) -> bytes:
+    """JSON text; a lone surrogate in a string survives."""
+    text = json.dumps(encoded, ensure_ascii=False, check_circular=False, separators=(",", ":"))
+    return text.encode("utf-8", "surrogatepass")
+
+
+def from_bytes(data: bytes) -> Any:
+    try:
+        return json.loads(data.decode("utf-8", "surrogatepass"))
+    except (ValueError, RecursionError) as error:
+        raise Malformed(f"not a message: {type(error).__name__}") from None
+
+
+def dump(value: Any) -> bytes:
+    """One plain value as bytes; `NotPlain` when it is not."""
+    return to_bytes(Encoder([]).encode(value))
+
+
+def load(data: bytes) -> Any:
+    """The value `dump` wrote; `Malformed` for anything else."""
+    try:
+        return Decoder([]).decode(from_bytes(data))
+    except MALFORMED as error:
+        raise Malformed(f"not plain data: {error}") from None

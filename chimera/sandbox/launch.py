@@ -1,0 +1,125 @@
+"""How the warm interpreter is started: in bubblewrap's namespaces, or as a plain process."""
+
+from __future__ import annotations
+
+import functools
+import importlib.util
+import json
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+
+from chimera.errors import EnvironmentFault
+
+INNER = Path(__file__).parent / "inner"
+INSIDE = "/sandbox"
+#: Directories that an interpreter and its libraries need, where they exist.
+SYSTEM = (
+    "/usr/lib",
+    "/usr/lib64",
+    "/usr/lib32",
+    "/lib",
+    "/lib64",
+    "/usr/share/zoneinfo",
+    "/nix/store",
+)
+SYSTEM_FILES = ("/etc/ld.so.cache", "/etc/localtime")
+VARIABLES = {
+    "HOME": "/tmp",  # noqa: S108 - inside the sandbox
+    "LANG": "C.UTF-8",
+    "PATH": "/usr/bin:/bin",
+    "PYTHONHASHSEED": "0",  # the order of a set of strings must not decide a verdict
+    "OPENBLAS_NUM_THREADS": "1",
+    "OMP_NUM_THREADS": "1",
+}
+START = "import sys; sys.path.append(sys.argv[2]); from inner.server import main; main()"
+
+
+def interpreter() -> Path:
+    """The real interpreter behind a virtual environment's link."""
+    return Path(getattr(sys, "_base_executable", sys.executable)).resolve()
+
+
+def package_paths(packages: Sequence[str]) -> list[Path]:
+    """The directories of installed packages, with the shared libraries shipped beside them."""
+    found: list[Path] = []
+    for package in packages:
+        spec = importlib.util.find_spec(package)
+        if spec is None or not spec.submodule_search_locations:
+            raise EnvironmentFault(
+                f"the package '{package}' is not installed: pip install {package}"
+            )
+        folder = Path(spec.submodule_search_locations[0])
+        found.append(folder)
+        libraries = folder.with_name(f"{folder.name}.libs")
+        if libraries.is_dir():
+            found.append(libraries)
+    return found
+
+
+def arguments(settings: dict[str, object], modules: str) -> list[str]:
+    return [str(interpreter()), "-sSPB", "-X", "utf8", "-c", START, json.dumps(settings), modules]
+
+
+def confined_command(settings: dict[str, object], packages: Sequence[str]) -> list[str]:
+    """Bubblewrap around the interpreter: read-only libraries, nothing else of the host."""
+    command = [bubblewrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
+    command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--new-session", "--clearenv"]
+    if os.geteuid() == 0:
+        for capability in ("SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "KILL", "SYS_RESOURCE"):
+            command += ["--cap-add", f"CAP_{capability}"]
+    else:
+        command += ["--unshare-user"]
+    for name, value in VARIABLES.items():
+        command += ["--setenv", name, value]
+    for directory in SYSTEM:
+        if os.path.islink(directory):
+            command += ["--symlink", os.readlink(directory), directory]
+        else:
+            command += ["--ro-bind-try", directory, directory]
+    for file in SYSTEM_FILES:
+        command += ["--ro-bind-try", file, file]
+    prefix = Path(sys.base_prefix).resolve()
+    if prefix not in (Path("/usr"), Path("/")):
+        for parent in reversed(prefix.parents[:-1]):  # else they would be as closed as on the host
+            command += ["--perms", "0755", "--dir", str(parent)]
+        command += ["--ro-bind", str(prefix), str(prefix)]
+    python = interpreter()
+    if not python.is_relative_to(prefix) or prefix == Path("/usr"):
+        command += ["--ro-bind", str(python), str(python)]
+    command += ["--ro-bind", str(INNER), f"{INSIDE}/inner"]
+    for path in package_paths(packages):
+        command += ["--ro-bind", str(path), f"{INSIDE}/{path.name}"]
+    command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]  # noqa: S108
+    command += ["--remount-ro", "/dev", "--remount-ro", "/"]
+    return [*command, "--", *arguments(settings, INSIDE)]
+
+
+@functools.cache
+def bubblewrap() -> str:
+    return shutil.which("bwrap") or ""
+
+
+@functools.cache
+def namespaces_available() -> str | None:
+    """None when answers can be confined in namespaces; otherwise what stands in the way."""
+    if sys.platform != "linux":
+        return f"namespaces are a feature of Linux, and this is {sys.platform}"
+    if not bubblewrap():
+        return "the program 'bwrap' (bubblewrap) is not installed"
+    try:
+        probe = subprocess.run(
+            [bubblewrap(), "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"],
+            capture_output=True,
+            timeout=30,
+            check=False,
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bubblewrap cannot be run: {error}"
+    if probe.returncode != 0:
+        message = probe.stderr.decode("utf-8", "replace").strip()
+        return f"bubblewrap cannot make namespaces here: {message}"
+    return None

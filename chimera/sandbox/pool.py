@@ -1,0 +1,226 @@
+"""Warm servers, one verdict at a time each, shared by all threads of this process.
+
+Nothing starts at import. A server whose control socket closes ends with all it started, so nothing
+outlives this process, however that ends.
+"""
+
+from __future__ import annotations
+
+import atexit
+import json
+import os
+import secrets
+import shutil
+import socket
+import subprocess
+import tempfile
+import threading
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, Literal
+
+from chimera.errors import EnvironmentFault
+from chimera.sandbox import launch
+
+START_SECONDS = 60.0
+GRACE_SECONDS = 30.0  # beyond the wall limit, for a server on a machine that is busy
+REPLY_BYTES = 1 << 16
+
+
+class Worker:
+    """One warm server."""
+
+    def __init__(self, packages: Sequence[str]) -> None:
+        self.packages = tuple(packages)
+        reason = launch.namespaces_available()
+        if os.environ.get("CHIMERA_SANDBOX") == "process":
+            reason = "CHIMERA_SANDBOX=process"
+        self.isolation: Literal["namespaces", "process"] = "process" if reason else "namespaces"
+        self.scratch: str | None = None
+        self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        with theirs:
+            self.process = self._start(theirs)
+        try:
+            self._ready()
+        except BaseException:
+            self.close()
+            raise
+
+    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+        confined = self.isolation == "namespaces"
+        if not confined:
+            self.scratch = tempfile.mkdtemp(prefix="chimera-answer-")
+        settings: dict[str, object] = {
+            "control": theirs.fileno(),
+            "namespaces": confined,
+            "user": (1 << 30) + 2 * secrets.randbits(28)
+            if confined and os.geteuid() == 0
+            else None,
+            "scratch": self.scratch or "",
+            "packages": self.packages,
+        }
+        if confined:
+            command = launch.confined_command(settings, self.packages)
+        else:
+            command = launch.arguments(settings, str(launch.INNER.parent))
+        self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
+        return subprocess.Popen(
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            stderr=self._errors,
+            env=launch.VARIABLES,
+            pass_fds=[theirs.fileno()],
+            cwd="/",
+        )
+
+    def _ready(self) -> None:
+        self.control.settimeout(START_SECONDS)
+        try:
+            ready = self.control.recv(REPLY_BYTES)
+        except OSError as error:
+            raise EnvironmentFault(f"the sandbox did not start: {error}", retryable=True) from None
+        if not ready:
+            raise EnvironmentFault(f"the sandbox did not start: {self._said()}")
+
+    def _said(self) -> str:
+        self._errors.seek(0)
+        text = self._errors.read(10_000).decode("utf-8", "replace").strip()
+        return text.splitlines()[-1] if text else "it said nothing"
+
+    def ask(self, request: dict[str, Any], descriptors: Sequence[int], seconds: float) -> Any:
+        """Send one request and wait for its reply; a fault leaves this worker closed."""
+        try:
+            self.control.settimeout(seconds + GRACE_SECONDS)
+            socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
+            reply = self.control.recv(REPLY_BYTES)
+        except OSError as error:
+            self.close()
+            raise EnvironmentFault(
+                f"the sandbox does not answer: {error}", retryable=True
+            ) from None
+        if not reply:
+            said = self._said()
+            self.close()
+            raise EnvironmentFault(f"the sandbox ended: {said}", retryable=True)
+        answer = json.loads(reply)
+        if "fault" in answer:
+            raise EnvironmentFault(f"the sandbox cannot fork: {answer['fault']}", retryable=True)
+        return answer
+
+    def close(self) -> None:
+        self.control.close()
+        try:
+            self.process.wait(timeout=10)
+        except subprocess.TimeoutExpired:
+            self.process.kill()
+            self.process.wait()
+        self._errors.close()
+        if self.scratch is not None:
+            shutil.rmtree(self.scratch, ignore_errors=True)
+
+    @property
+    def alive(self) -> bool:
+        return self.control.fileno() >= 0 and self.process.poll() is None
+
+
+class Pool:
+    """At most `size` verdicts at a time; `alone=True` waits until no other is under way."""
+
+    def __init__(self, size: int) -> None:
+        self.size = size
+        self._permits = threading.Semaphore(size)
+        self._alone = threading.Lock()
+        self._lock = threading.Lock()
+        self._idle: dict[tuple[str, ...], list[Worker]] = defaultdict(list)
+        self._closed = False
+
+    @contextmanager
+    def lease(self, packages: Sequence[str] = (), *, alone: bool = False) -> Iterator[Worker]:
+        with self._permit(alone):
+            key = tuple(packages)
+            with self._lock:
+                idle = self._idle[key]
+                worker = idle.pop() if idle else None
+            if worker is None or not worker.alive:
+                worker = Worker(key)
+            try:
+                yield worker
+            except BaseException:
+                worker.close()  # whatever it was doing, the next verdict must not meet it
+                raise
+            with self._lock:
+                keep = worker.alive and not self._closed
+                if keep:
+                    self._idle[key].append(worker)
+            if not keep:
+                worker.close()
+
+    @contextmanager
+    def _permit(self, alone: bool) -> Iterator[None]:
+        if not alone:
+            with self._permits:
+                yield
+            return
+        with self._alone:
+            for _ in range(self.size):
+                self._permits.acquire()
+            try:
+                yield
+            finally:
+                self._permits.release(self.size)
+
+    def close(self) -> None:
+        with self._lock:
+            self._closed = True
+            workers = [worker for idle in self._idle.values() for worker in idle]
+            self._idle.clear()
+        for worker in workers:
+            worker.close()
+
+
+_pool: Pool | None = None
+_pool_lock = threading.Lock()
+
+
+def pool() -> Pool:
+    """The process-wide pool, made on first use."""
+    global _pool
+    with _pool_lock:
+        if _pool is None:
+            _pool = Pool(os.cpu_count() or 1)
+        return _pool
+
+
+def close_all() -> None:
+    """End every warm server of this process; the next verdict starts new ones."""
+    global _pool
+    with _pool_lock:
+        closing, _pool = _pool, None
+    if closing is not None:
+        closing.close()
+
+
+def _forget() -> None:
+    """In a forked child: the servers belong to the parent."""
+    global _pool, _pool_lock
+    _pool, _pool_lock = None, threading.Lock()
+
+
+def with_worker(
+    action: Callable[[Worker], Any], packages: Sequence[str] = (), *, alone: bool = False
+) -> Any:
+    """`action` with a leased worker; when the sandbox itself breaks, once more, alone."""
+    try:
+        with pool().lease(packages, alone=alone) as worker:
+            return action(worker)
+    except EnvironmentFault as fault:
+        if not fault.retryable:
+            raise
+    with pool().lease(packages, alone=True) as worker:
+        return action(worker)
+
+
+atexit.register(close_all)
+os.register_at_fork(after_in_child=_forget)
