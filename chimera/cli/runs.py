@@ -148,8 +148,13 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
 
 @command.command("export")
 @click.argument("run")
-@option("--format", "kind", type=click.Choice(["jsonl", "json", "predictions", "atif"]),
-        default="jsonl", help="Results by line, one document, a prediction file, or trajectories.")  # fmt: skip
+@option(
+    "--format",
+    "kind",
+    type=click.Choice(["jsonl", "json", "predictions", "atif"]),
+    default="jsonl",
+    help="Results by line, one document, a prediction file, or trajectories.",
+)
 @option("--output", type=click.Path(path_type=Path), help="File (atif: directory); default stdout.")
 @runs_dir_option
 def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -> None:

@@ -136,13 +136,16 @@ def _json_rows(path: Path, stream: io.BufferedReader) -> Iterator[Row]:
 
 def _csv_rows(path: Path, stream: io.BufferedReader) -> Iterator[Row]:
     csv.field_size_limit(1 << 30)
+    text = io.TextIOWrapper(stream, "utf-8", newline="")
     try:
-        for row in csv.DictReader(io.TextIOWrapper(stream, "utf-8", newline="")):
+        for row in csv.DictReader(text):
             if None in row or None in row.values():
                 raise DatasetError(f"{path}: row {row} does not have the header's columns")
             yield row
     except (csv.Error, UnicodeDecodeError) as error:
         raise DatasetError(f"{path}: {error}") from None
+    finally:
+        text.detach()  # the caller closes what it opened
 
 
 def _parquet_rows(path: Path) -> Iterator[Row]:

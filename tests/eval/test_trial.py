@@ -1,0 +1,279 @@
+"""The way of one trial: faults are errors, limits are graded, environments are always closed."""
+
+from __future__ import annotations
+
+import pickle
+import threading
+import time
+from dataclasses import dataclass, field
+
+import pytest
+
+from chimera.environments.none import NoEnvironment
+from chimera.errors import (
+    AgentError,
+    EnvironmentFault,
+    GraderError,
+    LimitReached,
+    ProviderError,
+)
+from chimera.eval import trial
+from chimera.eval.harness import Benchmark
+from chimera.eval.trial import TrialSpec, run_trial
+from chimera.eval.types import Submission, Verdict
+from chimera.providers.meter import Limits
+from chimera.types import AgentResult
+
+TASK = {"id": "t", "prompt": "say yes"}
+
+
+class Env(NoEnvironment):
+    """Counts what is done to it."""
+
+    def __init__(self):
+        self.log = []
+
+    def stop_processes(self):
+        self.log.append("stop")
+
+    def close(self):
+        self.log.append("close")
+
+
+@dataclass
+class Start:
+    made: list = field(default_factory=list)
+
+    def __call__(self, spec):
+        self.made.append(Env())
+        return self.made[-1]
+
+
+class Yes(Benchmark):
+    def name(self):
+        return "yes"
+
+    def tasks(self):
+        return [TASK]
+
+    def grade(self, task, submission, env):
+        return Verdict(submission.text == "yes", "" if submission.text == "yes" else "not yes")
+
+
+@dataclass(frozen=True)
+class Says:
+    text: str = "yes"
+
+    def run(self, prompt, env):
+        return AgentResult(self.text)
+
+
+@dataclass
+class Raises:
+    error: BaseException
+    times: int = 100
+    calls: int = 0
+
+    def run(self, prompt, env):
+        self.calls += 1
+        if self.calls <= self.times:
+            raise self.error
+        return AgentResult("yes")
+
+
+@pytest.fixture(autouse=True)
+def _no_waiting(monkeypatch):
+    monkeypatch.setattr(trial, "FIRST_BACKOFF_SECONDS", 0.0)
+
+
+def spec(benchmark=None, agent=None, **settings):
+    settings.setdefault("start", Start())
+    return TrialSpec(benchmark or Yes(), TASK, 0, agent or Says(), **settings)
+
+
+@pytest.mark.parametrize(("text", "status"), [("yes", "passed"), ("no", "failed"), ("", "failed")])
+def test_verdicts(text, status):
+    record = run_trial(spec(agent=Says(text)))
+
+    assert record.status == status
+    assert record.submission.text == text
+    assert record.error is None
+
+
+def test_an_agent_may_return_plain_text():
+    class Plain:
+        def run(self, prompt, env):
+            return "yes"
+
+    assert run_trial(spec(agent=Plain())).passed
+
+
+@pytest.mark.parametrize(
+    ("error", "boundary", "attempts"),
+    [
+        (ValueError("bug"), "agent", 1),
+        (AgentError("exit code 1"), "agent", 1),
+        (ProviderError("HTTP 500", retryable=True), "provider", 3),
+        (ProviderError("HTTP 401"), "provider", 1),
+        (EnvironmentFault("container died", retryable=True), "environment", 3),
+        (GraderError("no report"), "grader", 1),
+    ],
+)
+def test_faults_are_errors_and_never_verdicts(error, boundary, attempts):
+    agent = Raises(error)
+    record = run_trial(spec(agent=agent))
+
+    assert record.status == "error"
+    assert record.verdict is None
+    assert record.error.boundary == boundary
+    assert str(error) in record.error.message
+    assert (record.attempts, agent.calls) == (attempts, attempts)
+
+
+def test_a_passing_fault_is_tried_again_in_a_fresh_environment():
+    start = Start()
+    record = run_trial(
+        spec(agent=Raises(ProviderError("HTTP 500", retryable=True), times=2), start=start)
+    )
+
+    assert record.passed
+    assert record.attempts == 3
+    assert len(start.made) == 3
+    assert all(env.log[-1] == "close" for env in start.made)
+
+
+def test_a_grader_that_raises_gives_no_verdict():
+    class Broken(Yes):
+        def grade(self, task, submission, env):
+            raise RuntimeError("boom")
+
+    record = run_trial(spec(Broken()))
+
+    assert record.status == "error"
+    assert record.error.boundary == "grader"
+    assert "boom" in record.why
+
+
+def test_an_environment_that_does_not_start_gives_no_verdict():
+    def start(_):
+        raise OSError("no space left on device")
+
+    record = run_trial(spec(start=start))
+
+    assert (record.status, record.error.boundary) == ("error", "environment")
+
+
+def test_what_an_agent_has_at_its_limit_is_graded():
+    record = run_trial(spec(agent=Raises(LimitReached("tokens", "5 of 5 tokens are used"))))
+
+    assert record.status == "failed"
+    assert record.stop_reason == "limit:tokens"
+
+
+def test_processes_are_ended_before_grading_in_the_same_environment():
+    seen = []
+
+    class Same(Yes):
+        def grade(self, task, submission, env):
+            seen.extend(env.log)
+            return Verdict(True)
+
+    start = Start()
+    run_trial(spec(Same(), start=start))
+
+    assert seen == ["stop"]
+    assert start.made[0].log == ["stop", "close"]
+
+
+def test_fresh_grading_starts_after_the_agents_environment_is_gone():
+    class Fresh(Yes):
+        grading = "fresh"
+
+        def grade(self, task, submission, env):
+            assert env is start.made[1]
+            assert start.made[0].log == ["close"]
+            return Verdict(True)
+
+    start = Start()
+
+    assert run_trial(spec(Fresh(), start=start)).passed
+    assert [env.log for env in start.made] == [["close"], ["close"]]
+
+
+def test_the_agent_never_gets_the_task():
+    class Spy:
+        def run(self, prompt, env):
+            self.prompt = prompt
+            return AgentResult("yes")
+
+    spy = Spy()
+    run_trial(spec(agent=spy))
+
+    assert spy.prompt == TASK["prompt"]
+
+
+def test_an_agent_that_never_returns_is_given_up(monkeypatch):
+    monkeypatch.setattr(trial, "GRACE_SECONDS", 0.05)
+    release = threading.Event()
+
+    class Stuck:
+        def run(self, prompt, env):
+            release.wait(30)
+            return AgentResult("yes")
+
+    start = Start()
+    record = run_trial(spec(agent=Stuck(), start=start, limits=Limits(seconds=0.05)))
+    release.set()
+
+    assert (record.status, record.error.boundary) == ("error", "agent")
+    assert "time limit" in record.why
+    assert "close" in start.made[0].log
+
+
+def test_a_time_limit_leaves_a_quick_agent_alone():
+    deadlines = []
+
+    class Looks:
+        def run(self, prompt, env):
+            deadlines.append(env.deadline - time.monotonic())
+            return AgentResult("yes")
+
+    assert run_trial(spec(agent=Looks(), limits=Limits(seconds=60))).passed
+    assert 0 < deadlines[0] <= 60
+
+
+def test_a_submission_is_checkpointed_only_when_it_was_paid_for():
+    class NoGrading(Yes):
+        grading = "none"
+
+    seen = []
+    run_trial(spec(NoGrading()), checkpoint=seen.append)
+    assert seen == []  # no model was called: nothing would be lost
+
+    from chimera.agents import create_agent
+
+    run_trial(
+        spec(NoGrading(), create_agent("direct", model="scripted/text:yes")),
+        checkpoint=seen.append,
+    )
+    assert [(record.submission.text, record.verdict) for record in seen] == [("yes", None)]
+
+
+def test_a_checkpointed_submission_is_graded_without_the_agent():
+    class NoGrading(Yes):
+        grading = "none"
+
+    prior = run_trial(spec(NoGrading()))
+    prior = type(prior)(task_id="t", sample=0, digest="", submission=Submission("yes"), steps=7)
+    record = run_trial(spec(NoGrading(), agent=Raises(AssertionError("not called")), prior=prior))
+
+    assert record.passed
+    assert record.steps == 7
+
+
+def test_specs_and_records_are_values_that_can_be_sent():
+    one = TrialSpec(Yes(), TASK, 0, Says(), trial.StartBackend("none"))
+    record = run_trial(pickle.loads(pickle.dumps(one)))
+
+    assert pickle.loads(pickle.dumps(record)) == record
+    assert record.passed
