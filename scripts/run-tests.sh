@@ -1,0 +1,21 @@
+#!/usr/bin/env bash
+# Runs the tests with a Docker engine where one can be had, and ends what it started.
+# Usage: scripts/run-tests.sh PYTHON [pytest options]
+set -euo pipefail
+cd "$(dirname "$0")/.."
+python=$1
+shift
+
+if ! docker info >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null; then
+    log=$(mktemp)
+    dockerd >"$log" 2>&1 &
+    engine=$!
+    trap 'kill "$engine" 2>/dev/null; wait "$engine" 2>/dev/null || true' EXIT
+    for _ in $(seq 60); do
+        docker info >/dev/null 2>&1 && break
+        kill -0 "$engine" 2>/dev/null || { echo "dockerd did not start:" >&2; tail -n 5 "$log" >&2; break; }
+        sleep 0.5
+    done
+fi
+
+PATH="$(cd "$(dirname "$python")" && pwd):$PATH" "$python" -m pytest --numprocesses 2 --dist loadgroup "$@"
