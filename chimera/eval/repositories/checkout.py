@@ -1,4 +1,4 @@
-"""A repository at its base commit inside an environment, and an agent's work taken out as a diff."""
+"""A repository at its base commit in an environment, and work taken out of it as a diff."""
 
 from __future__ import annotations
 
@@ -29,7 +29,12 @@ class PythonSetup:
         return base_tree(self.source)
 
     def environment(self) -> VirtualEnvironment:
-        return virtual_environment(self.python, self.pins, interpreters=self.interpreters)
+        return virtual_environment(
+            self.python,
+            self.pins,
+            requirements=self.tree().requirements(),
+            interpreters=self.interpreters,
+        )
 
 
 def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:

@@ -124,11 +124,36 @@ class BaseTree:
     path: Path
     commit: str
 
+    def requirements(self) -> tuple[str, ...]:
+        """What the package says it needs, extras left out."""
+        for listed in sorted([*self.path.glob("*.egg-info"), *self.path.glob("src/*.egg-info")]):
+            if (listed / "requires.txt").exists():
+                return _egg_requirements((listed / "requires.txt").read_text(encoding="utf-8"))
+        information = self.path / "PKG-INFO"
+        if not information.exists():
+            return ()
+        text = information.read_text(encoding="utf-8", errors="replace")
+        found = re.findall(r"(?m)^Requires-Dist: (.+)$", text)
+        return tuple(line.strip() for line in found if "extra ==" not in line)
+
 
 def base_tree(source: Source) -> BaseTree:
     """The prepared tree of a source: one commit, package metadata where the source lacks it."""
     place = made_once("trees", source.identity(), lambda path: _prepare(source, path))
     return BaseTree(place / "tree", (place / "commit").read_text().strip())
+
+
+def _egg_requirements(text: str) -> tuple[str, ...]:
+    """`requires.txt`: plain lines first, then sections by marker (kept) or by extra (left out)."""
+    found: list[str] = []
+    marker: str | None = ""
+    for line in (raw.strip() for raw in text.split("\n")):
+        if line.startswith("["):
+            extra, _, condition = line.strip("[]").partition(":")
+            marker = None if extra else condition
+        elif line and marker is not None:
+            found.append(f"{line} ; {marker}" if marker else line)
+    return tuple(found)
 
 
 def _prepare(source: Source, place: Path) -> None:

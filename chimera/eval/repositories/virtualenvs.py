@@ -6,12 +6,14 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.repositories.cache import digest, made_once
+from chimera.types import JSON
 
 #: Raised when the way environments are made changes, so that old ones are not used.
 RECIPE = 1
@@ -34,7 +36,9 @@ class VirtualEnvironment:
     def mounts(self) -> dict[str, str]:
         """What an environment must mount, read-only, to use this one."""
         places = {str(self.path): str(self.path)}
-        if not str(self.base_prefix).startswith("/usr"):
+        # environments have /usr and the prefix Chimera runs on by themselves
+        shown = (Path("/usr"), Path(sys.base_prefix))
+        if not any(self.base_prefix.is_relative_to(place) for place in shown):
             places[str(self.base_prefix)] = str(self.base_prefix)
         return places
 
@@ -48,20 +52,28 @@ class VirtualEnvironment:
 
 
 def virtual_environment(
-    version: str, pins: Sequence[str], *, interpreters: Mapping[str, str] | None = None
+    version: str,
+    pins: Sequence[str],
+    *,
+    requirements: Sequence[str] = (),
+    interpreters: Mapping[str, str] | None = None,
 ) -> VirtualEnvironment:
     """An environment of this Python version with these packages.
 
     The repository itself is found at TESTBED (and its `src`, `lib`) through a path file, which is
-    what an editable install amounts to. A pin that no longer installs is left out and reported;
+    what an editable install amounts to; `requirements` are the repository's own, installed where
+    no pin names them. A pin that no longer installs is left out and reported;
     whether the rest suffices is for a gold run to show.
     """
     interpreter = find_interpreter(version, interpreters or {})
     ordered = tuple(sorted(pin for pin in pins if not _is_tool(pin)))
     tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
-    identity = digest(RECIPE, str(interpreter), _describe(interpreter), ordered, tools)
+    named = {package_name(pin) for pin in pins}
+    others = tuple(sorted(r for r in requirements if package_name(r) not in named))
+    parts: list[JSON] = [RECIPE, str(interpreter), _describe(interpreter), ordered, tools]
+    identity = digest(*parts, *([others] if others else []))
     place = made_once(
-        "virtualenvs", identity, lambda path: _make(path, interpreter, ordered, tools)
+        "virtualenvs", identity, lambda path: _make(path, interpreter, ordered, tools, others)
     )
     missing = (place / "missing-pins.txt").read_text().split()
     prefix = Path(_ask(interpreter, "import sys; print(sys.base_prefix)"))
@@ -91,7 +103,13 @@ def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
     )
 
 
-def _make(path: Path, interpreter: Path, pins: Sequence[str], tools: Sequence[str]) -> None:
+def _make(
+    path: Path,
+    interpreter: Path,
+    pins: Sequence[str],
+    tools: Sequence[str],
+    requirements: Sequence[str],
+) -> None:
     _run([str(interpreter), "-m", "venv", str(path)], timeout=300)
     python = str(path / "bin" / "python")
     pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
@@ -102,6 +120,11 @@ def _make(path: Path, interpreter: Path, pins: Sequence[str], tools: Sequence[st
         for pin in pins:
             if _run([*pip, "--no-deps", pin], timeout=900, check=False) != 0:
                 missing.append(pin)
+    if requirements:
+        bounds = path / "constraints.txt"
+        bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
+        if _run([*pip, "-c", str(bounds), *requirements], timeout=900, check=False) != 0:
+            missing += [package_name(requirement) for requirement in requirements]
     site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
     lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
     (site / "testbed.pth").write_text("\n".join(lines) + "\n")
@@ -112,8 +135,12 @@ def _make(path: Path, interpreter: Path, pins: Sequence[str], tools: Sequence[st
     (path / "missing-pins.txt").write_text("\n".join(missing))
 
 
+def package_name(requirement: str) -> str:
+    return re.split(r"[=<>!~;( \[]", requirement)[0].lower().replace("_", "-")
+
+
 def _is_tool(pin: str) -> bool:
-    return re.split(r"[=<>!~ ]", pin)[0].lower() in ("pip", "setuptools", "wheel")
+    return package_name(pin) in ("pip", "setuptools", "wheel")
 
 
 def _describe(interpreter: Path) -> str:
