@@ -6,10 +6,9 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from chimera.environments.base import Environment, Process
+from chimera.environments.base import Environment
 from chimera.errors import EnvironmentFault
-from chimera.tools.base import Tool
-from chimera.types import CommandResult, TestResult
+from chimera.eval.wrapped import WrappedEnvironment
 
 #: More test output than this is cut in the middle before a model sees it.
 SHOWN_CHARACTERS = 30_000
@@ -67,7 +66,7 @@ def second_message(output: str, editable: Sequence[str]) -> str:
     )
 
 
-class TwoAttempts(Environment):
+class TwoAttempts(WrappedEnvironment):
     """An agent's environment whose other side runs the tests and, once, tells what they printed.
 
     `judge` is given the solution files and returns the message for the model, or None when the
@@ -83,11 +82,10 @@ class TwoAttempts(Environment):
         editable: Sequence[str],
         attempts: int,
     ) -> None:
-        self.inner = inner
+        super().__init__(inner)
         self.judge = judge
         self.editable = tuple(editable)
         self.attempts = attempts
-        self.workdir = inner.workdir
         self.used = 0
         self.malformed = 0
         self._seen = self.solution()
@@ -121,66 +119,3 @@ class TwoAttempts(Environment):
             except (OSError, EnvironmentFault):
                 continue
         return files
-
-    @property
-    def deadline(self) -> float | None:
-        return self.inner.deadline
-
-    @deadline.setter
-    def deadline(self, value: float | None) -> None:
-        self.inner.deadline = value
-
-    def run_command(
-        self,
-        command: str | Sequence[str],
-        *,
-        timeout: float = 120.0,
-        cwd: str | None = None,
-        variables: Mapping[str, str] | None = None,
-        stdin: bytes | None = None,
-        output_bytes: int | None = None,
-    ) -> CommandResult:
-        return self.inner.run_command(
-            command,
-            timeout=timeout,
-            cwd=cwd,
-            variables=variables,
-            stdin=stdin,
-            output_bytes=output_bytes,
-        )
-
-    def open_process(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: str | None = None,
-        variables: Mapping[str, str] | None = None,
-    ) -> Process:
-        return self.inner.open_process(command, cwd=cwd, variables=variables)
-
-    def read_file(self, path: str) -> bytes:
-        return self.inner.read_file(path)
-
-    def write_file(self, path: str, content: bytes | str) -> None:
-        self.inner.write_file(path, content)
-
-    def list_files(self, pattern: str = "**/*") -> list[str]:
-        return self.inner.list_files(pattern)
-
-    def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
-        return self.inner.run_tests(command, timeout=timeout)
-
-    def copy_in(self, source: Path, target: str) -> None:
-        self.inner.copy_in(source, target)
-
-    def copy_out(self, source: str, target: Path) -> None:
-        self.inner.copy_out(source, target)
-
-    def stop_processes(self) -> None:
-        self.inner.stop_processes()
-
-    def close(self) -> None:
-        self.inner.close()
-
-    def tools(self) -> Sequence[Tool]:
-        return self.inner.tools()

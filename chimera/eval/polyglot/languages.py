@@ -230,7 +230,7 @@ exit $code
             _junit,
             _cpp_toolchain,
             _named(r"All tests passed \([^\n]* in (\d+) test case"),
-            declared=_named(r'^TEST_CASE\(\s*"([^"]+)"'),
+            declared=_named(r'(?<!EXERCISM_INCLUDE_BENCHMARK\)\n)^TEST_CASE\(\s*"([^"]+)"'),
         ),
         Language(
             "go",
