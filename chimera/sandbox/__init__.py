@@ -9,11 +9,12 @@ Every call is safe from any thread, runs in a warm interpreter of a pool as larg
 cores, and raises `GraderError` or `EnvironmentFault` when the checks or the sandbox are at fault;
 whatever the answer does ends in an `Outcome`.
 
-Plain data are None, booleans, numbers (also Decimal, Fraction, complex and numpy's), strings, bytes,
-lists, tuples, sets, dicts, deques, ranges and naive dates. Objects of other kinds stay with the answer
-and the tests hold a handle: it can be called, iterated, indexed, read and handed back, but it equals
-nothing but itself and cannot be calculated with. Subclasses of plain types arrive as their base.
-Arguments changed in place are changed in the tests too, and an argument handed back is the same object.
+Plain data are None, booleans, numbers (also Decimal, Fraction, complex and numpy's), strings,
+bytes, lists, tuples, sets, dicts, deques, ranges and naive dates. Subclasses of these arrive as
+their base. Arguments changed in place are changed in the tests too, and an argument that is handed
+back is the same object there. Objects of other kinds stay with the answer and the tests hold a
+handle: it can be called, iterated, indexed, read and handed back, but it equals nothing but itself
+and cannot be calculated with.
 """
 
 from chimera.sandbox.execute import call_function, judge_calls, run_cases, run_program, run_tests

@@ -7,12 +7,11 @@ from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from chimera.errors import EnvironmentFault, GraderError
+from chimera.errors import GraderError
 from chimera.sandbox.inner import codec
 from chimera.sandbox.pool import Worker, with_worker
 from chimera.sandbox.values import Call, Limits, Outcome, ProgramResult
 
-NOT_CONFINED = 203  # the exit code of a process that could not confine itself
 TIME_LIMITS = frozenset({"CPU time", "wall time", "CPU time of a call"})
 DEFAULT = Limits()
 
@@ -58,8 +57,8 @@ def judge_calls(
 ) -> Outcome:
     """Call a function on each input and let trusted `oracle` code compare.
 
-    `oracle` is source that defines `matches(input, expected, actual)`; it runs in the judge and sees
-    each input as it was before the call. State that it keeps between inputs lasts for this answer.
+    `oracle` is source that defines `matches(input, expected, actual)`; it runs in the judge and
+    sees each input as it was before the call. What it keeps between inputs lasts for this answer.
     """
     if len(inputs) != len(expected):
         raise GraderError(f"{len(inputs)} inputs and {len(expected)} expected values")
@@ -113,7 +112,7 @@ def run_cases(
     packages: Sequence[str] = (),
     stop: Callable[[int, ProgramResult], bool] | None = None,
 ) -> list[ProgramResult]:
-    """Run a script once for each input, in a fresh process each; `stop` may end the series early."""
+    """Run a script once for each input, in a process each; `stop` may end the series early."""
     results: list[ProgramResult] = []
     for number, stdin in enumerate(stdins):
         text = stdin.encode("utf-8", "surrogateescape") if isinstance(stdin, str) else stdin
@@ -238,10 +237,8 @@ def _judged(
 
 
 def _report(reply: dict[str, Any], written: bytes, worker: Worker, shared: bool) -> _Report:
-    if NOT_CONFINED in (reply["answer"], reply.get("judge")):
-        raise EnvironmentFault("a process in the sandbox could not confine itself", retryable=True)
     found: dict[str, Any] = {}
-    if written:
+    if written and reply["limit"] is None:
         found = codec.from_bytes(written)
     elif reply["limit"] is None and not shared:
         raise GraderError(f"the judge ended without a report (exit code {reply.get('judge')})")
@@ -270,8 +267,6 @@ def _program(program: str, stdin: bytes, limits: Limits, packages: Sequence[str]
         with _files(source, stdin, b"", b"") as descriptors:
             request = {"kind": "program", "limits": _limits(limits)}
             reply = worker.ask(request, descriptors, limits.wall)
-            if reply["answer"] == NOT_CONFINED:
-                raise EnvironmentFault("a process could not confine itself", retryable=True)
             return ProgramResult(
                 stdout=_read(descriptors[2]),
                 stderr=_read(descriptors[3]),

@@ -73,6 +73,7 @@ class Worker:
             env=launch.VARIABLES,
             pass_fds=[theirs.fileno()],
             cwd="/",
+            start_new_session=True,  # an interrupt at the terminal is ours to handle
         )
 
     def _ready(self) -> None:
@@ -106,7 +107,7 @@ class Worker:
             raise EnvironmentFault(f"the sandbox ended: {said}", retryable=True)
         answer = json.loads(reply)
         if "fault" in answer:
-            raise EnvironmentFault(f"the sandbox cannot fork: {answer['fault']}", retryable=True)
+            raise EnvironmentFault(f"the sandbox cannot confine: {answer['fault']}", retryable=True)
         return answer
 
     def close(self) -> None:

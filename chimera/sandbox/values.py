@@ -13,14 +13,15 @@ MEBIBYTE = 1024**2
 class Limits:
     """Bounds of one answer. CPU time decides; wall time is a backstop for answers that wait.
 
-    `memory_bytes` bounds each process' address space, `file_bytes` one file and the whole scratch
-    directory, `output_bytes` each of stdout and stderr.
+    `memory_bytes` bounds what the answer and all it starts hold together, and the address space of
+    each of them; `processes` counts threads too; `file_bytes` bounds a file and the whole scratch
+    directory; `output_bytes` each of stdout and stderr.
     """
 
     cpu_seconds: float = 10.0
     wall_seconds: float | None = None  # None: three times the CPU time and five seconds
     memory_bytes: int = 4096 * MEBIBYTE
-    processes: int = 16
+    processes: int = 64
     file_bytes: int = 64 * MEBIBYTE
     output_bytes: int = 16 * MEBIBYTE
 

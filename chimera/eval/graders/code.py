@@ -104,7 +104,7 @@ def python_stdin(
     """Pass when the program writes the expected output for every (stdin, expected) case.
 
     `same(written, expected)` compares, outside the sandbox; by default lines are compared without
-    trailing white space. A case that ends with an error or at a limit has failed, whatever it wrote.
+    trailing white space. A case that ends with an error or at a limit fails, whatever it wrote.
     """
     if not cases:
         raise GraderError("there are no cases to run")

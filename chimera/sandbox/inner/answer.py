@@ -8,8 +8,6 @@ from typing import Any
 
 from .link import AnswerEnded, Link, described
 
-LINK = 3
-
 
 def read_all(descriptor: int) -> bytes:
     os.lseek(descriptor, 0, os.SEEK_SET)
@@ -22,12 +20,19 @@ def reopen_standard_streams() -> None:
     sys.stdin = open(0, encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stdout = open(1, "w", encoding="utf-8", errors="surrogateescape", closefd=False)  # noqa: SIM115
     sys.stderr = open(2, "w", encoding="utf-8", errors="backslashreplace", closefd=False)  # noqa: SIM115
-    sys.__stdin__, sys.__stdout__, sys.__stderr__ = sys.stdin, sys.stdout, sys.stderr
+    for name in ("stdin", "stdout", "stderr"):
+        setattr(sys, f"__{name}__", getattr(sys, name))
 
 
-def serve(source: bytes) -> None:
+def write_all(descriptor: int, data: bytes) -> None:
+    view = memoryview(data)
+    while view:
+        view = view[os.write(descriptor, view) :]
+
+
+def serve(descriptor: int, source: bytes) -> None:
     """Load the program, say so, then answer the judge until it is done."""
-    link = Link(LINK, trusting=True)
+    link = Link(descriptor, trusting=True)
     names: dict[str, Any] = {}
     problem = None
     try:

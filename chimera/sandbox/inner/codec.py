@@ -16,10 +16,11 @@ from typing import Any
 FLAT = frozenset({int, float, str, bool, type(None)})
 FLAT_BUT_INTEGERS = FLAT - {int}
 LONG_INTEGER = 1 << 8192  # from here on they travel in hex: decimal digits are slow and limited
-TYPES = {
+TYPES: dict[str, type] = {
     kind.__name__: kind
     for kind in (
-        bool, bytes, complex, dict, float, frozenset, int, list, object, range, set, str, tuple, type,
+        bool, bytes, complex, dict, float, frozenset, int, list, object, range, set, str, tuple,
+        type,
     )
 }  # fmt: skip
 DATES = ("date", "time", "datetime", "timedelta")
@@ -57,7 +58,7 @@ def is_flat(value: Any) -> bool:
     """Whether the elements are JSON as they are. This is the fast way for long lists."""
     kinds = set(map(type, value))
     if kinds == {int}:
-        return bool(-LONG_INTEGER < min(value) and max(value) < LONG_INTEGER)
+        return bool(min(value) > -LONG_INTEGER and max(value) < LONG_INTEGER)
     return kinds <= FLAT_BUT_INTEGERS
 
 
@@ -123,7 +124,7 @@ class Encoder:
             return {"slice": [self.encode(each) for each in (value.start, value.stop, value.step)]}
         if kind in VIEWS:
             return {VIEWS[kind]: self.contents(list(value))}
-        if kind is type and TYPES.get(value.__name__) is value:
+        if kind is type and any(value is each for each in TYPES.values()):
             return {"type": value.__name__}
         if value is Ellipsis or value is NotImplemented:
             return {"constant": repr(value)}

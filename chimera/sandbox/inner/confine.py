@@ -1,8 +1,8 @@
 """Namespaces, limits and privileges, by the C library: what each forked process gives up.
 
-With namespaces, the server lives in those that bubblewrap made, without any /proc. An answer gets
-process and IPC namespaces of its own and a private file system for scratch, and ends as a user without
-privileges who can gain none. Without namespaces only the limits are left.
+With namespaces, the server lives in those that bubblewrap made. An answer gets process, mount and
+IPC namespaces of its own, sees no /proc, owns one small file system for scratch, and ends as a user
+without privileges who can gain none. Without namespaces only limits are left.
 """
 
 from __future__ import annotations
@@ -13,15 +13,17 @@ import resource
 import signal
 from typing import Any
 
+from . import seccomp
+
 NEW_MOUNTS = 0x00020000
 NEW_IPC = 0x08000000
 NEW_USER = 0x10000000
 NEW_PROCESSES = 0x20000000
-NO_SETUID, NO_DEVICES = 2, 4
 BIND = 4096
+READ_ONLY, NO_SETUID, NO_DEVICES = 1, 2, 4
 PRIVATE_RECURSIVE = (1 << 18) | 16384
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE, SET_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 4, 36, 38
-SCRATCH = "/tmp"  # noqa: S108 - the sandbox's own, a mount of the answer's own
+CAPABILITY_VERSION = 0x20080522
 
 
 class Confinement:
@@ -33,6 +35,8 @@ class Confinement:
         self.base_user = base_user
         self.scratch = scratch
         self.own_processes = -1
+        self.session = b""
+        self.filter = seccomp.program()
 
     def call(self, function: str, *arguments: Any) -> None:
         if getattr(self.libc, function)(*arguments) != 0:
@@ -40,22 +44,21 @@ class Confinement:
             raise OSError(number, f"{function}: {os.strerror(number)}")
 
     def enter_server(self) -> None:
-        """Become the first process of namespaces in which answers can be given their own."""
+        """Become a process that can give its children namespaces of their own."""
         if not self.namespaces:
             self.call("prctl", SET_SUBREAPER, 1, 0, 0, 0)
             self.call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
             return
-        write("/proc/self/oom_score_adj", "900")
+        write("/proc/self/oom_score_adj", "900")  # when memory is short, one of ours goes first
         if self.base_user is None:
             self.enter_user_namespace()
         self.call("mount", b"none", b"/", None, PRIVATE_RECURSIVE, None)
-        self.call(
-            "mount", b"none", b"/proc", b"tmpfs", NO_SETUID | NO_DEVICES, b"size=4k,mode=0555"
-        )
         self.own_processes = os.pidfd_open(os.getpid())
+        with open("/proc/self/stat", "rb") as file:
+            self.session = file.read().rpartition(b")")[2].split()[3]
 
     def enter_user_namespace(self) -> None:
-        """Bubblewrap's namespaces belong to a user namespace above ours: make some that are ours."""
+        """Bubblewrap's namespaces belong to a user namespace above ours: make our own."""
         user, group = os.getuid(), os.getgid()
         self.call("unshare", NEW_USER | NEW_MOUNTS | NEW_PROCESSES | NEW_IPC)
         write("/proc/self/uid_map", f"{user} {user} 1")
@@ -81,51 +84,53 @@ class Confinement:
                 self.call("setns", self.own_processes, NEW_PROCESSES)
 
     def enter_answer(self, limits: dict[str, Any]) -> None:
-        """In the answer's process, before any of its code: private scratch, limits, no privileges."""
+        """In the answer's process, before its code: private scratch, limits, no privileges."""
+        os.setsid()  # signals to its group stay with it, and what it starts can be told from ours
         if self.namespaces:
-            self.call("unshare", NEW_MOUNTS | NEW_IPC)
-            owner = self.base_user if self.base_user is not None else os.getuid()
-            size = limits["file_bytes"]
-            options = f"size={size},nr_inodes=4096,mode=0700,uid={owner}".encode()
-            self.call("mount", b"tmpfs", b"/tmp", b"tmpfs", NO_SETUID | NO_DEVICES, options)
-            os.mkdir("/tmp/shm")
-            os.mkdir("/tmp/work")
-            self.call("mount", b"/tmp/shm", b"/dev/shm", None, BIND, None)
-            if self.base_user is not None:
-                os.chown("/tmp/shm", owner, owner)
-                os.chown("/tmp/work", owner, owner)
-            os.chdir("/tmp/work")
+            self.own_file_system(limits["file_bytes"])
         else:
-            os.setsid()
             os.chdir(self.scratch)
             self.call("prctl", SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
         self.limit(limits)
-        self.drop(self.base_user)
+        self.drop_privileges(self.base_user)
+        if self.filter is not None and self.namespaces:
+            seccomp.install(self.libc, self.filter)
+
+    def own_file_system(self, size: int) -> None:
+        self.call("unshare", NEW_MOUNTS | NEW_IPC)
+        owner = os.getuid() if self.base_user is None else self.base_user
+        options = f"size={size},nr_inodes=4096,mode=0700,uid={owner}".encode()
+        flags = NO_SETUID | NO_DEVICES
+        self.call("mount", b"tmpfs", b"/proc", b"tmpfs", flags | READ_ONLY, b"size=4k")
+        self.call("mount", b"tmpfs", b"/tmp", b"tmpfs", flags, options)
+        for place in ("/tmp/shm", "/tmp/work"):
+            os.mkdir(place)
+            os.chown(place, owner, -1)
+        self.call("mount", b"/tmp/shm", b"/dev/shm", None, BIND, None)
+        os.chdir("/tmp/work")
 
     def enter_judge(self, limits: dict[str, Any]) -> None:
-        self.limit({**limits, "processes": None})
-        self.drop(None if self.base_user is None else self.base_user + 1)
+        self.limit({**limits, "processes": None, "file_bytes": None})
+        self.drop_privileges(None if self.base_user is None else self.base_user + 1)
         self.call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
 
     def limit(self, limits: dict[str, Any]) -> None:
-        seconds = int(limits["cpu_seconds"]) + 2
         for kind, value in (
-            (resource.RLIMIT_CPU, seconds),
+            (resource.RLIMIT_CPU, int(limits["cpu_seconds"]) + 2),
             (resource.RLIMIT_AS, limits["memory_bytes"]),
             (resource.RLIMIT_FSIZE, limits["file_bytes"]),
-            (resource.RLIMIT_CORE, 0),
-            (resource.RLIMIT_NPROC, limits["processes"]),
+            (resource.RLIMIT_NPROC, limits["processes"] if self.namespaces else None),
         ):
-            if value is not None and (kind != resource.RLIMIT_NPROC or self.namespaces):
+            if value is not None:
                 resource.setrlimit(kind, (value, value))
 
-    def drop(self, user: int | None) -> None:
+    def drop_privileges(self, user: int | None) -> None:
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
         elif self.namespaces:
-            header = (ctypes.c_uint32 * 2)(0x20080522, 0)
+            header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
             self.call("capset", header, (ctypes.c_uint32 * 6)())
         self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
 

@@ -10,6 +10,7 @@ import builtins
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
+from contextlib import suppress
 from types import CodeType
 from typing import Any
 
@@ -20,7 +21,7 @@ MODULE_ALIASES = {"np": "numpy"}
 
 
 class Report(dict[str, Any]):
-    """passed, why, limit, results, values, unsupported: what the host is told."""
+    """passed, why, limit, results, fault, unsupported: what the host is told."""
 
 
 def judge(link: Link, request: dict[str, Any]) -> Report:
@@ -71,7 +72,7 @@ def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
 
 
 def shared(program: bytes, request: dict[str, Any]) -> Report:
-    """The answer and the tests in this one process: what a hostile answer makes of it is its own."""
+    """The answer and the tests in this one process, where a hostile answer can forge anything."""
     report = Report(passed=False, why="", limit=None)
     names: dict[str, Any] = {}
     try:
@@ -94,11 +95,11 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
 def bind(link: Link, name: str, names: dict[str, Any]) -> None:
     """Give the tests the answer's object of this name, if it has one."""
     module = MODULE_ALIASES.get(name, name)
-    if module in sys.stdlib_module_names or name in MODULE_ALIASES:
-        # a module that an answer imported for the tests is the judge's own copy
-        if link.ask("has_module", name, module):
+    known = module in sys.stdlib_module_names or name in MODULE_ALIASES
+    if known and link.ask("has_module", name, module):
+        with suppress(ImportError):  # what the answer imported for the tests: the judge's own copy
             names[name] = __import__(module)
-            return
+        return
     if link.ask("has", name):
         names[name] = link.ask("name", name)
 
@@ -106,8 +107,8 @@ def bind(link: Link, name: str, names: dict[str, Any]) -> None:
 def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
     """Call one function on many inputs; compare with the oracle, or hand the values back."""
     inputs = request["inputs"]
-    expected = request.get("expected")
-    matches = oracle(request["oracle"], inputs) if expected is not None else None
+    expected = request.get("expected", ())
+    matches = oracle(request["oracle"]) if "oracle" in request else None
     if not link.ask("has", request["entry_point"]):
         report["why"] = f"the answer defines no '{request['entry_point']}'"
         return
@@ -123,9 +124,8 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
             if matches is None:
                 results.append(["value", dump(value).decode("utf-8", "surrogatepass")])
                 continue
-            held = bool(
-                matches(load(original) if link.changed else arguments, expected[number], value)
-            )
+            given = load(original) if link.changed else arguments
+            held = bool(matches(given, expected[number], value))
             results.append(held)
             if held:
                 continue
@@ -150,7 +150,7 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
     )
 
 
-def oracle(source: str, inputs: Any) -> Callable[[Any, Any, Any], Any]:
+def oracle(source: str) -> Callable[[Any, Any, Any], Any]:
     """The function `matches(input, expected, actual)` that trusted source defines."""
     names: dict[str, Any] = {}
     exec(compile(source, "<oracle>", "exec", dont_inherit=True), names)

@@ -1,9 +1,9 @@
 """The conversation between judge and answer: questions, answers, and handles for what is not plain.
 
-Each side keeps its own objects and hands out numbers for them. The judge may use an answer's object
-as far as `Remote` allows (call it, iterate it, read an attribute); comparing and calculating with it
-is not among these, so an object that claims to equal everything equals nothing but itself. The answer
-may only call functions and draw from iterators that the tests handed to it.
+Each side keeps its own objects and hands out numbers for them. The judge may use an answer's
+object as far as `Remote` allows (call it, iterate it, read an attribute); comparing and calculating
+with it is not among these, so an object that claims to equal everything equals nothing but itself.
+The answer may only call functions and draw from iterators that the tests handed to it.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ import select
 import time
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn
+from typing import Any, NoReturn, TypeVar
 
 from .codec import (
     MALFORMED,
@@ -26,8 +26,9 @@ from .codec import (
     to_bytes,
 )
 
+Kind = TypeVar("Kind")
 TEXT_LIMIT = 2000
-LARGEST_FRAME = 1 << 30
+LARGEST_FRAME = 1 << 28
 FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -102,10 +103,10 @@ class Remote:
         return f"<{self._kind} of the answer>"
 
 
-def as_type(kind: type, value: Any) -> Any:
-    if type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
-    return value
+def as_type(kind: type[Kind], value: Any) -> Kind:
+    if isinstance(value, kind) and type(value) is kind:
+        return value
+    raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -184,7 +185,7 @@ class Link:
     def apply(self, changes: Any, objects: list[Any], decoder: Decoder) -> None:
         """Change our containers as the other side changed its copies of them."""
         known = len(objects)
-        fresh = []
+        fresh: list[tuple[Any, list[Any]]] = []
         for number, contents in changes:
             if type(number) is not int or not 0 <= number < known:
                 raise Malformed("a change to an unknown container")
