@@ -2,15 +2,15 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import TYPE_CHECKING, ClassVar, Literal, Self
+from typing import IO, TYPE_CHECKING, ClassVar, Literal, Protocol, Self
 
+from chimera.errors import LimitReached, UsageError
 from chimera.types import CommandResult, TestResult
 
 if TYPE_CHECKING:
@@ -26,8 +26,9 @@ class ResourceLimits:
     memory_bytes: int | None = 4 * 1024**3
     cpus: float | None = None
     processes: int | None = 512
-    file_bytes: int | None = 2 * 1024**3
-    output_bytes: int = 10 * 1024**2
+    file_bytes: int | None = 2 * 1024**3  # one file
+    disk_bytes: int | None = None  # all files together
+    output_bytes: int = 10 * 1024**2  # kept of each of a command's two streams
 
 
 @dataclass(frozen=True, slots=True)
@@ -47,10 +48,36 @@ class EnvironmentSpec:
     limits: ResourceLimits = ResourceLimits()
 
 
+class Process(Protocol):
+    """A running process inside, as far as it is like `subprocess.Popen` with three pipes."""
+
+    stdin: IO[bytes] | None
+    stdout: IO[bytes] | None
+    stderr: IO[bytes] | None
+
+    def poll(self) -> int | None:
+        """The exit code, or None while it runs."""
+
+    def wait(self, timeout: float | None = None) -> int:
+        """The exit code, once it ended; `subprocess.TimeoutExpired` when it did not in time."""
+
+    def send_signal(self, signal: int, /) -> None:
+        """Signal the process and those of its group, as a terminal does."""
+
+    def terminate(self) -> None: ...
+
+    def kill(self) -> None:
+        """End it with everything it started."""
+
+
 class Environment(ABC):
     """A place to run commands and keep files; fresh for each trial, always closed.
 
     Paths are relative to `workdir` unless absolute; none can leave the environment's root.
+    What is wrong with a path is an `OSError` (`FileNotFoundError`, `PermissionError` for one that
+    leads out, `IsADirectoryError`); what is wrong with the environment is an `EnvironmentFault`.
+
+    A backend is a subclass that `start`s from a spec and says in `availability` what it lacks.
     """
 
     name: ClassVar[str]
@@ -59,6 +86,16 @@ class Environment(ABC):
     workdir: str = "."
     deadline: float | None = None  # time.monotonic() at which every running command is ended
     system_prompt: str = ""  # what the environment tells the agent beside the task's prompt
+
+    @classmethod
+    def start(cls, spec: EnvironmentSpec) -> Self:
+        """A fresh environment for `spec`, its files in place and its set-up done."""
+        raise UsageError(f"the environment '{cls.name}' cannot be started by its name")
+
+    @classmethod
+    def availability(cls) -> str | None:
+        """None when this machine can start it, else what is missing and how to get it."""
+        return None
 
     @abstractmethod
     def run_command(
@@ -80,7 +117,7 @@ class Environment(ABC):
         *,
         cwd: str | None = None,
         variables: Mapping[str, str] | None = None,
-    ) -> subprocess.Popen[bytes]:
+    ) -> Process:
         """Start a long-lived process inside, with pipes; it ends with the environment."""
 
     @abstractmethod
@@ -93,9 +130,15 @@ class Environment(ABC):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         """Sorted paths of regular files below `workdir`, relative to it."""
 
-    @abstractmethod
     def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
-        """Run a test command and read its machine-readable report; no report is no pass."""
+        """Run a test command and read its JUnit report; no report is no pass.
+
+        `{report}` in the command stands for the path of the report; a command without it must be
+        pytest's, which gets `--junitxml`.
+        """
+        from chimera.environments.testing import run_tests
+
+        return run_tests(self, command, timeout=timeout)
 
     @abstractmethod
     def copy_in(self, source: Path, target: str) -> None:
@@ -118,7 +161,7 @@ class Environment(ABC):
         return ()
 
     def reply(self, text: str) -> str | None:
-        """What the other side of a conversation answers; None when there is nobody, or it is over."""
+        """What the other side of a conversation answers; None when nobody is there, or it is over."""
         return None
 
     def read_text(self, path: str) -> str:
@@ -129,6 +172,13 @@ class Environment(ABC):
         if self.deadline is None:
             return timeout
         return max(0.0, min(timeout, self.deadline - time.monotonic()))
+
+    def require_time(self, timeout: float) -> float:
+        """`remaining(timeout)` for a command about to start; after the deadline none may."""
+        left = self.remaining(timeout)
+        if self.deadline is not None and left <= 0.0:
+            raise LimitReached("time", "the trial's time is used up; no further command is started")
+        return left
 
     def __enter__(self) -> Self:
         return self

@@ -1,0 +1,178 @@
+"""Commands in Linux namespaces: this machine's programs, read-only, and nothing else of it."""
+
+from __future__ import annotations
+
+import shutil
+import site
+import subprocess
+import sys
+import sysconfig
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.provision import provision
+from chimera.environments.supervised import GUEST, SupervisedEnvironment
+from chimera.errors import UsageError
+
+HOME, WORKDIR, INSIDE_GUEST = "/home/agent", "/workspace", "/run/chimera/guest.py"
+USER = 1000
+STORAGE = 4 * 1024**3  # bytes of files together, unless the spec says otherwise
+OWN_ETC = Path(__file__).with_name("etc")
+
+#: What programs need of /etc; nothing with names of people, keys or settings of this machine.
+ETC = (
+    "alternatives", "bash.bashrc", "ca-certificates", "debian_version", "fonts", "gai.conf",
+    "host.conf", "inputrc", "java*", "ld.so.cache", "ld.so.conf", "ld.so.conf.d", "localtime",
+    "magic", "maven", "mime.types", "nsswitch.conf", "os-release", "perl", "pki", "profile",
+    "protocols", "python3*", "services", "ssl/certs", "ssl/openssl.cnf", "terminfo", "timezone",
+    "xml",
+)  # fmt: skip
+
+
+class BubblewrapEnvironment(SupervisedEnvironment):
+    """Namespaces of its own for processes, mounts, network, users and IPC.
+
+    Writable are the working directory, the home and /tmp, which live in memory, are bounded
+    together with it and vanish with the environment. There is no network unless the spec asks.
+    """
+
+    name = "bubblewrap"
+    capabilities = frozenset({"commands", "confined", "network"})
+
+    def __init__(self, spec: EnvironmentSpec) -> None:
+        self.workdir = spec.workdir or WORKDIR
+        if not self.workdir.startswith("/"):
+            raise UsageError(f"the working directory must be an absolute path: {self.workdir}")
+        variables = {
+            "PATH": ":".join((*python_path(), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
+                              "/usr/bin", "/sbin", "/bin")),
+            "HOME": HOME,
+            "USER": "agent",
+            "LANG": "C.UTF-8",
+            "TMPDIR": "/tmp",
+        }  # fmt: skip
+        super().__init__(spec, {**variables, **spec.variables})
+        try:
+            self._launch(
+                confinement(spec, self.workdir), python(), INSIDE_GUEST, self.limits.processes
+            )
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def start(cls, spec: EnvironmentSpec) -> Self:
+        env = cls(spec)
+        try:
+            provision(env, spec)
+        except BaseException:
+            env.close()
+            raise
+        return env
+
+    @classmethod
+    def availability(cls) -> str | None:
+        if not sys.platform.startswith("linux"):
+            return "bubblewrap needs Linux; use docker here"
+        if shutil.which("bwrap") is None:
+            return "the program 'bwrap' is missing: apt install bubblewrap (or dnf, pacman, apk)"
+        return namespaces_refused()
+
+
+def python() -> str:
+    """The interpreter Chimera runs on, outside of any virtual environment."""
+    base = getattr(sys, "_base_executable", None) or sys.executable
+    return str(Path(base).resolve())
+
+
+def python_path() -> tuple[str, ...]:
+    directory = f"{sys.base_prefix}/bin"
+    return () if directory in ("/usr/bin", "/bin") else (directory,)
+
+
+@cache
+def namespaces_refused() -> str | None:
+    """Why the kernel does not let this user make namespaces, or None when it does."""
+    command = ["bwrap", *SYSTEM_NAMESPACES, "--ro-bind", "/", "/", "true"]
+    try:
+        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"bwrap cannot be run: {error}"
+    if tried.returncode == 0:
+        return None
+    said = tried.stderr.decode("utf-8", "replace").strip()
+    return f"bwrap cannot make namespaces here ({said}): sysctl kernel.unprivileged_userns_clone=1"
+
+
+@cache
+def can_disable_nesting() -> bool:
+    said = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=20, check=False)
+    return b"--disable-userns" in said.stdout
+
+
+SYSTEM_NAMESPACES = (
+    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
+    "--unshare-net",
+)  # fmt: skip
+
+
+def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
+    """The bwrap command line up to the program."""
+    arguments = ["bwrap", *SYSTEM_NAMESPACES, "--as-pid-1", "--new-session"]
+    if spec.network:
+        arguments.remove("--unshare-net")
+    if can_disable_nesting():
+        arguments.append("--disable-userns")
+    arguments += ["--uid", str(USER), "--gid", str(USER), "--hostname", "chimera"]
+    arguments += system_mounts()
+    arguments += ["--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
+    storage = spec.limits.disk_bytes or STORAGE
+    for writable, share in ((workdir, 2), ("/tmp", 4), (HOME, 4)):
+        arguments += ["--size", str(storage // share), "--tmpfs", writable]
+    if spec.network:
+        resolver = Path("/etc/resolv.conf").resolve()
+        arguments += ["--ro-bind-try", str(resolver), "/etc/resolv.conf"]
+    for source, target in spec.mounts.items():
+        inside = target if target.startswith("/") else f"{workdir}/{target}"
+        arguments += ["--ro-bind", source, inside]
+    arguments += ["--ro-bind", str(GUEST), INSIDE_GUEST, "--remount-ro", "/"]
+    return [*arguments, "--chdir", workdir, "--"]
+
+
+def system_mounts() -> list[str]:
+    """Programs and libraries, read-only, and the little of /etc they need."""
+    arguments = ["--tmpfs", "/", "--ro-bind", "/usr", "/usr"]
+    for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
+        path = Path("/", name)
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        elif path.is_dir():
+            arguments += ["--ro-bind", str(path), str(path)]
+    for pattern in ETC:
+        for path in sorted(Path("/etc").glob(pattern)):
+            arguments += ["--ro-bind", str(path), str(path)]
+    for path in sorted(OWN_ETC.iterdir()):
+        arguments += ["--ro-bind", str(path), f"/etc/{path.name}"]
+    prefix = Path(sys.base_prefix)
+    if not prefix.is_relative_to("/usr"):
+        arguments += ["--ro-bind", str(prefix), str(prefix)]
+    for packages in hidden_packages():
+        arguments += ["--tmpfs", packages]
+    return arguments
+
+
+@cache
+def hidden_packages() -> tuple[str, ...]:
+    """Package directories of Chimera's own interpreter: data sets and graders may lie there."""
+    found = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
+    found |= {path.replace(sys.prefix, sys.base_prefix, 1) for path in site.getsitepackages()}
+    shown = (Path("/usr"), Path(sys.base_prefix))
+    return tuple(
+        sorted(
+            path
+            for path in found
+            if Path(path).is_dir() and any(Path(path).is_relative_to(tree) for tree in shown)
+        )
+    )

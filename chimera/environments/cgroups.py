@@ -1,0 +1,147 @@
+"""Control groups, where they may be made: bounds on memory, processes and CPU together."""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import os
+import signal
+import time
+from pathlib import Path
+from typing import Self
+
+from chimera.environments.base import ResourceLimits
+
+MOUNT = Path("/sys/fs/cgroup")
+_numbers = itertools.count()
+CPU_PERIOD = 100_000  # microseconds
+
+
+class Cgroup:
+    """One group (a directory for each hierarchy); empty where none can be made."""
+
+    def __init__(self, directories: tuple[Path, ...]) -> None:
+        self._directories = directories
+        self.bounds_memory = False
+        self.bounds_processes = False
+
+    @classmethod
+    def create(cls, limits: ResourceLimits) -> Self:
+        """A new group below this process's own, or beside it, with what could be bounded."""
+        name = f"chimera-{os.getpid()}-{start_time(os.getpid())}-{next(_numbers)}"
+        group = cls(tuple(made(parent / name) for parent in parents() if writable(parent, name)))
+        group._bound(limits)
+        return group
+
+    def _bound(self, limits: ResourceLimits) -> None:
+        memory, processes, cpus = limits.memory_bytes, limits.processes, limits.cpus
+        if memory is not None:
+            self.bounds_memory = self._set("memory.limit_in_bytes", memory) or self._set(
+                "memory.max", memory
+            )
+            self._set("memory.memsw.limit_in_bytes", memory)
+            self._set("memory.swap.max", 0)
+        if processes is not None:
+            # the guest and a keeper are counted too
+            self.bounds_processes = self._set("pids.max", processes + 8)
+        if cpus is not None:
+            quota = int(cpus * CPU_PERIOD)
+            _ = self._set("cpu.max", f"{quota} {CPU_PERIOD}") or self._set(
+                "cpu.cfs_quota_us", quota
+            )
+
+    def _set(self, name: str, value: int | str) -> bool:
+        for directory in self._directories:
+            if (directory / name).exists():
+                with contextlib.suppress(OSError):
+                    (directory / name).write_text(str(value))
+                    return True
+        return False
+
+    def add(self, process: int) -> None:
+        for directory in self._directories:
+            (directory / "cgroup.procs").write_text(str(process))
+
+    def processes(self) -> set[int]:
+        found: set[int] = set()
+        for directory in self._directories:
+            with contextlib.suppress(OSError):
+                found.update(map(int, (directory / "cgroup.procs").read_text().split()))
+        return found
+
+    def kill(self, spare: int = 0) -> bool:
+        """End every process of the group but `spare`; False when that could not be done."""
+        if not self._directories:
+            return False
+        for _ in range(200):
+            self._set("freezer.state", "FROZEN")
+            alive = self.processes() - {spare}
+            for process in alive:
+                with contextlib.suppress(ProcessLookupError):
+                    os.kill(process, signal.SIGKILL)
+            self._set("freezer.state", "THAWED")
+            if not alive:
+                return True
+            time.sleep(0.01)
+        return False
+
+    def remove(self) -> None:
+        """End what is left in the group and remove it."""
+        if self._directories:
+            self.kill()
+        for directory in self._directories:
+            for _ in range(100):
+                try:
+                    directory.rmdir()
+                    break
+                except FileNotFoundError:
+                    break
+                except OSError:
+                    time.sleep(0.02)  # the kernel still counts a process that is on its way out
+
+
+def parents() -> list[Path]:
+    """Where groups of ours belong: below our own in version 1, beside it in version 2."""
+    found: list[Path] = []
+    try:
+        lines = Path("/proc/self/cgroup").read_text().splitlines()
+    except OSError:
+        return found
+    for line in lines:
+        _, controllers, path = line.split(":", 2)
+        for controller in controllers.split(","):
+            if controller in ("memory", "pids", "cpu", "freezer"):
+                found.append(MOUNT / controller / path.lstrip("/"))
+        if not controllers and (MOUNT / "cgroup.controllers").exists():
+            own = MOUNT / path.lstrip("/")
+            found.append(own if own == MOUNT else own.parent)
+    return found
+
+
+def writable(parent: Path, name: str) -> bool:
+    """Whether a group can be made in `parent`; groups of processes that died are cleared there."""
+    if not os.access(parent, os.W_OK):
+        return False
+    controls = parent / "cgroup.subtree_control"
+    if controls.exists() and not {"memory", "pids"} <= set(controls.read_text().split()):
+        return False
+    for stale in parent.glob("chimera-*-*-*"):
+        _, process, started, _ = stale.name.split("-")
+        if start_time(int(process)) != started:
+            with contextlib.suppress(OSError):
+                stale.rmdir()
+    return not (parent / name).exists()
+
+
+def made(directory: Path) -> Path:
+    directory.mkdir()
+    return directory
+
+
+def start_time(process: int) -> str:
+    """When a process started, in clock ticks since boot: with its id, it names it for good."""
+    try:
+        stat = Path(f"/proc/{process}/stat").read_text()
+    except OSError:
+        return "0"
+    return stat.rpartition(")")[2].split()[19]

@@ -1,0 +1,327 @@
+"""The client of a container engine (docker, or podman where that is what there is)."""
+
+from __future__ import annotations
+
+import atexit
+import hashlib
+import io
+import json
+import os
+import platform
+import secrets
+import shutil
+import subprocess
+import tarfile
+import tempfile
+import threading
+from collections.abc import Mapping
+from functools import cache
+from pathlib import Path
+from typing import Self
+
+from chimera.environments import archives
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.cgroups import start_time
+from chimera.errors import EnvironmentFault, UsageError
+
+#: Where a machine that cannot pull says what to take instead: JSON, or a file with it.
+IMAGE_MAP = "CHIMERA_DOCKER_IMAGE_MAP"
+DEFAULT_IMAGE = "CHIMERA_DOCKER_IMAGE"
+PARALLEL_STARTS = threading.BoundedSemaphore(4)
+RUN = secrets.token_hex(8)  # this process's containers
+_builds: dict[str, threading.Lock] = {}
+_builds_lock = threading.Lock()
+
+#: What the client itself may see of the host's variables; the containers see none of them.
+CLIENT = (
+    "PATH", "HOME", "DOCKER_HOST", "DOCKER_CONTEXT", "DOCKER_CONFIG", "DOCKER_TLS_VERIFY",
+    "DOCKER_CERT_PATH", "XDG_RUNTIME_DIR", "CONTAINER_HOST", "SSH_AUTH_SOCK",
+)  # fmt: skip
+
+
+def client_variables() -> dict[str, str]:
+    return {name: os.environ[name] for name in CLIENT if name in os.environ}
+
+
+def program() -> str | None:
+    """The client to use: CHIMERA_DOCKER, else docker, else podman."""
+    chosen = os.environ.get("CHIMERA_DOCKER")
+    return shutil.which(chosen) if chosen else shutil.which("docker") or shutil.which("podman")
+
+
+def availability() -> str | None:
+    client = program()
+    if client is None:
+        return "neither 'docker' nor 'podman' is installed: apt install docker.io (or podman)"
+    asked = [client, "version", "--format", "{{.Server.Version}}"]
+    try:
+        answer = subprocess.run(
+            asked, capture_output=True, timeout=30, check=False, env=client_variables()
+        )
+    except (OSError, subprocess.TimeoutExpired) as error:
+        return f"'{client}' does not answer: {error}"
+    if answer.returncode == 0:
+        return None
+    said = answer.stderr.decode("utf-8", "replace").strip()
+    return f"the container engine does not answer ({said}): systemctl start docker"
+
+
+class Engine:
+    def __init__(self, client: str) -> None:
+        self.client = client
+
+    @classmethod
+    @cache
+    def find(cls) -> Self:
+        client = program()
+        if client is None:
+            raise EnvironmentFault(str(availability()))
+        found = cls(client)
+        found.reap()
+        atexit.register(found.remove_own)
+        return found
+
+    def command(self, *arguments: str) -> list[str]:
+        return [self.client, *arguments]
+
+    def call(
+        self, *arguments: str, data: bytes | None = None, timeout: float = 120.0
+    ) -> subprocess.CompletedProcess[bytes]:
+        try:
+            return subprocess.run(
+                self.command(*arguments),
+                input=data if data is not None else b"",
+                capture_output=True,
+                timeout=timeout,
+                check=False,
+                env=client_variables(),
+            )
+        except subprocess.TimeoutExpired as error:
+            raise EnvironmentFault(
+                f"the container engine did not answer '{arguments[0]}' in {timeout:g} s",
+                retryable=True,
+            ) from error
+        except OSError as error:
+            raise EnvironmentFault(f"'{self.client}' cannot be run: {error}") from error
+
+    def must(self, *arguments: str, data: bytes | None = None, timeout: float = 120.0) -> bytes:
+        done = self.call(*arguments, data=data, timeout=timeout)
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise EnvironmentFault(
+                f"{Path(self.client).name} {arguments[0]}: {said}", retryable=passing(said)
+            )
+        return done.stdout
+
+    # --- images
+
+    def image_for(self, spec: EnvironmentSpec) -> str:
+        """The image to start: mapped, built or pulled where it is not here yet."""
+        if spec.build_context is not None:
+            return self.build(spec.build_context, spec.image)
+        wanted = spec.image or os.environ.get(DEFAULT_IMAGE)
+        if wanted is None:
+            raise UsageError(
+                f"the task names no image for its container: give one with {DEFAULT_IMAGE}"
+            )
+        image = image_map().get(wanted, wanted)
+        if self.call("image", "inspect", image).returncode == 0:
+            return image
+        pulled = self.call("pull", image, timeout=3600)
+        if pulled.returncode:
+            said = pulled.stderr.decode("utf-8", "replace").strip()
+            raise EnvironmentFault(
+                f"the image {image} is not here and cannot be pulled: {said}\n"
+                f"  Name another for it with {IMAGE_MAP}, a JSON object or a file with one.",
+                retryable=passing(said),
+            )
+        return image
+
+    def build(self, context: Path, tag: str | None = None) -> str:
+        """Build a context once; the tag says what was in it."""
+        image = f"chimera-build:{context_digest(context)}"
+        with _builds_lock:
+            lock = _builds.setdefault(image, threading.Lock())
+        with lock:
+            if self.call("image", "inspect", image).returncode:
+                self.must("build", "--network=host", "-t", image, str(context), timeout=3600)
+        if tag is not None:
+            self.must("tag", image, tag)
+        return image
+
+    def workdir_of(self, image: str) -> str | None:
+        """The image's own working directory, unless it is the root."""
+        said = self.must("image", "inspect", "--format", "{{.Config.WorkingDir}}", image)
+        path = said.decode().strip()
+        return path if path not in ("", "/") else None
+
+    # --- containers
+
+    def run(self, spec: EnvironmentSpec, image: str, workdir: str) -> str:
+        with PARALLEL_STARTS:
+            options = run_options(spec)
+            said = self.must(
+                "run", "-d", *options, "--entrypoint=sh", image, "-c", "exec tail -f /dev/null"
+            )
+        return said.decode().strip().splitlines()[-1]
+
+    def remove(self, container: str) -> None:
+        done = self.call("rm", "--force", "--volumes", container)
+        said = done.stderr.decode("utf-8", "replace")
+        if (
+            done.returncode
+            and "No such container" not in said
+            and "already in progress" not in said
+        ):
+            raise EnvironmentFault(f"the container {container} cannot be removed: {said.strip()}")
+
+    def remove_own(self) -> None:
+        """Remove what this process left, at its end."""
+        listed = self.call("ps", "-aq", "--filter", f"label=chimera.run={RUN}").stdout.split()
+        if listed:
+            self.call("rm", "--force", "--volumes", *(name.decode() for name in listed))
+
+    def reap(self) -> list[str]:
+        """Remove containers whose owner on this machine is dead; their names."""
+        form = '{{.ID}} {{.Label "chimera.owner"}}'
+        listed = self.call(
+            "ps", "-a", "--filter", f"label=chimera.host={platform.node()}", "--format", form
+        )
+        dead: list[str] = []
+        for line in listed.stdout.decode().splitlines():
+            container, _, owner = line.partition(" ")
+            process, _, started = owner.partition("-")
+            if process.isdigit() and start_time(int(process)) != started:
+                dead.append(container)
+        if dead:
+            self.call("rm", "--force", "--volumes", *dead)
+        return dead
+
+    # --- files
+
+    def read_file(self, container: str, path: str, named: str) -> bytes:
+        archive = self.call("cp", "--follow-link", f"{container}:{path}", "-")
+        self._found(archive, named)
+        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as members:
+            member = members.next()
+            if member is None or member.isdir():
+                raise IsADirectoryError(f"{named} is a directory")
+            content = members.extractfile(member) if member.isreg() else None
+            if content is None:
+                raise PermissionError(f"{named} is not a regular file")
+            return content.read()
+
+    def write_file(self, container: str, path: str, data: bytes, mode: int) -> None:
+        """Write within the container's own root, its directories made on the way."""
+        parent, _, name = path.rpartition("/")
+        script = 'mkdir -p -- "$1" && cat > "$2" && chmod "$3" -- "$2"'
+        done = self.call(
+            "exec", "-i", container, "sh", "-c", script, "sh", parent or "/", path, oct(mode)[2:],
+            data=data,
+        )  # fmt: skip
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise PermissionError(f"{name} cannot be written: {said}")
+
+    def copy_in(self, container: str, source: Path, target: str) -> None:
+        with tempfile.TemporaryFile() as archive:
+            archives.pack(source, archive)
+            archive.seek(0)
+            self.must("exec", container, "mkdir", "-p", target)
+            done = subprocess.run(
+                self.command("cp", "-", f"{container}:{target}"),
+                stdin=archive,
+                capture_output=True,
+                check=False,
+                timeout=3600,
+                env=client_variables(),
+            )
+        if done.returncode:
+            said = done.stderr.decode("utf-8", "replace").strip()
+            raise EnvironmentFault(f"{source} cannot be copied in: {said}")
+
+    def copy_out(self, container: str, source: str, target: Path, named: str) -> None:
+        with tempfile.TemporaryFile() as archive:
+            done = subprocess.run(
+                self.command("cp", f"{container}:{source}", "-"),
+                stdout=archive,
+                stderr=subprocess.PIPE,
+                check=False,
+                timeout=3600,
+                env=client_variables(),
+            )
+            self._found(done, named)
+            archive.seek(0)
+            archives.unpack(archive, target, missing=named)
+
+    @staticmethod
+    def _found(done: subprocess.CompletedProcess[bytes], named: str) -> None:
+        if done.returncode == 0:
+            return
+        said = done.stderr.decode("utf-8", "replace").strip()
+        missing = ("no such file", "could not find the file", "not found", "no such container:path")
+        if any(word in said.lower() for word in missing) and "No such container: " not in said:
+            raise FileNotFoundError(f"{named} is not there")
+        raise EnvironmentFault(f"{named} cannot be read: {said}", retryable=passing(said))
+
+
+def run_options(spec: EnvironmentSpec) -> list[str]:
+    limits = spec.limits
+    options = [
+        "--init",
+        f"--label=chimera.run={RUN}",
+        f"--label=chimera.pid={os.getpid()}",
+        f"--label=chimera.owner={os.getpid()}-{start_time(os.getpid())}",
+        f"--label=chimera.host={platform.node()}",
+        "--log-driver=none",
+        "--ulimit=core=0",
+    ]
+    if not spec.network:
+        options.append("--network=none")
+    if "root" not in spec.needs:
+        options += ["--cap-drop=ALL", "--security-opt=no-new-privileges"]
+    if limits.memory_bytes is not None:
+        options += [f"--memory={limits.memory_bytes}", f"--memory-swap={limits.memory_bytes}"]
+    if limits.cpus is not None:
+        options.append(f"--cpus={limits.cpus}")
+    if limits.processes is not None:
+        options.append(f"--pids-limit={limits.processes}")
+    if limits.file_bytes is not None:
+        options.append(f"--ulimit=fsize={limits.file_bytes}")
+    for source, target in spec.mounts.items():
+        options.append(f"--volume={source}:{target}:ro")
+    return options
+
+
+def passing(said: str) -> bool:
+    """Whether the engine's complaint can be over by the next attempt."""
+    lasting = ("no such image", "not found", "denied", "no such host", "invalid", "unknown flag",
+               "manifest unknown", "repository does not exist")  # fmt: skip
+    return not any(word in said.lower() for word in lasting)
+
+
+def image_map() -> Mapping[str, str]:
+    """Images to take in place of others."""
+    said = os.environ.get(IMAGE_MAP, "").strip()
+    if not said:
+        return {}
+    try:
+        text = said if said.startswith("{") else Path(said).read_text()
+        mapping = json.loads(text)
+    except (OSError, ValueError) as error:
+        raise UsageError(f"{IMAGE_MAP} is neither JSON nor a file with it: {error}") from error
+    if not isinstance(mapping, dict) or not all(isinstance(v, str) for v in mapping.values()):
+        raise UsageError(f"{IMAGE_MAP} must map image names to image names")
+    return mapping
+
+
+def context_digest(context: Path) -> str:
+    """A digest of a build context: names, modes and contents."""
+    digest = hashlib.sha256()
+    for path in sorted(context.rglob("*")):
+        if path.is_file():
+            name = str(path.relative_to(context))
+            head = f"{name}\0{path.stat().st_mode & 0o777:o}\0{path.stat().st_size}\0"
+            digest.update(head.encode())
+            digest.update(path.read_bytes())
+    return digest.hexdigest()[:24]

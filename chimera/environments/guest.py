@@ -1,0 +1,442 @@
+"""The program that runs inside a local or bubblewrap environment and serves the host.
+
+It is one small single-threaded process, started with no third-party module, so that a command costs
+a fork and an exec. The host talks to it over a socket that only it holds; each request brings a
+socket of its own and is served by a fork of this process:
+
+    R  run a command with the three streams that come along; the fork is its keeper
+    F  open, list, pack or unpack files; open files go back over the socket
+    K  end every process that was started here (answered by the server itself)
+
+A keeper is the "subreaper" of its command: what the command leaves behind stays below it, so a
+time-out finds all of it. In a PID namespace the server is process 1, which nobody inside can kill,
+stop or trace; when the host goes away, so does the server and with it everything else.
+"""
+
+# ruff: noqa: PTH (pathlib would double what this process weighs)
+from __future__ import annotations
+
+import array
+import contextlib
+import ctypes
+import errno
+import json
+import os
+import resource
+import select
+import signal
+import socket
+import stat
+import sys
+from typing import Any, NoReturn
+
+PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+MAX_LISTED = 200_000
+KILL_PASSES = 60
+
+
+def prctl(option: int, value: int) -> None:
+    """Linux only; elsewhere the promise it would make is not made."""
+    with contextlib.suppress(OSError, AttributeError):
+        ctypes.CDLL(None, use_errno=True).prctl(option, value, 0, 0, 0)
+
+
+def receive(channel: socket.socket, size: int = 1) -> tuple[bytes, list[int]]:
+    """Bytes with the file descriptors that came along."""
+    room = socket.CMSG_SPACE(8 * array.array("i").itemsize)
+    data, ancillary, _, _ = channel.recvmsg(size, room)
+    descriptors = array.array("i")
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_RIGHTS:
+            whole = len(content) - len(content) % descriptors.itemsize
+            descriptors.frombytes(content[:whole])
+    for descriptor in descriptors:
+        os.set_inheritable(descriptor, False)
+    return data, list(descriptors)
+
+
+def receive_line(channel: socket.socket) -> dict[str, Any]:
+    """The request's JSON, which ends with a newline."""
+    parts: list[bytes] = []
+    while not parts or not parts[-1].endswith(b"\n"):
+        part = channel.recv(65536)
+        if not part:
+            raise EOFError
+        parts.append(part)
+    message: dict[str, Any] = json.loads(b"".join(parts))
+    return message
+
+
+def answer(channel: socket.socket, message: dict[str, Any], *descriptors: int) -> None:
+    data = json.dumps(message).encode() + b"\n"
+    if descriptors:
+        sent = channel.sendmsg(
+            [data],
+            [(socket.SOL_SOCKET, socket.SCM_RIGHTS, array.array("i", descriptors).tobytes())],
+        )
+        data = data[sent:]
+    if data:
+        channel.sendall(data)
+
+
+# --- processes -----------------------------------------------------------------------------------
+
+
+def descendants(root: int) -> list[int]:
+    """Every living process below `root`, by the table of processes."""
+    children: dict[int, list[int]] = {}
+    for entry in os.listdir("/proc"):
+        if not entry.isdigit():
+            continue
+        try:
+            with open(f"/proc/{entry}/stat", "rb") as file:
+                state, parent = file.read().rpartition(b")")[2].split()[:2]
+        except OSError:
+            continue
+        if state not in b"ZX":
+            children.setdefault(int(parent), []).append(int(entry))
+    found: list[int] = []
+    queue = [root]
+    while queue:
+        below = children.get(queue.pop(), [])
+        found += below
+        queue += below
+    return found
+
+
+def reap() -> dict[int, int]:
+    """Collect children that ended: process → exit code, as shells count them."""
+    ended: dict[int, int] = {}
+    while True:
+        try:
+            pid, status = os.waitpid(-1, os.WNOHANG)
+        except ChildProcessError:
+            return ended
+        if pid == 0:
+            return ended
+        code = os.waitstatus_to_exitcode(status)
+        ended[pid] = code if code >= 0 else 128 - code
+
+
+def kill_descendants() -> tuple[bool, dict[int, int]]:
+    """End everything below this process; False when it kept coming faster than it went."""
+    ended: dict[int, int] = {}
+    for _ in range(KILL_PASSES):
+        try:
+            alive = descendants(os.getpid())
+        except OSError:  # no /proc: the callers' process groups are all there is
+            return False, ended
+        if not alive:
+            ended.update(reap())
+            return True, ended
+        for pid in alive:
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.kill(pid, signal.SIGKILL)
+        select.select([], [], [], 0.002)
+        ended.update(reap())
+    return False, ended
+
+
+def kill_everything() -> bool:
+    """End all processes of this environment but the server itself."""
+    if os.getpid() == 1:
+        with contextlib.suppress(ProcessLookupError):
+            os.kill(-1, signal.SIGKILL)  # in a PID namespace: one stroke, no fork slips through
+        return kill_descendants()[0]
+    return kill_descendants()[0]
+
+
+def become(job: dict[str, Any], streams: list[int]) -> NoReturn:
+    """Turn this process into the command."""
+    try:
+        os.setsid()
+        for target, source in enumerate(streams):
+            os.dup2(source, target)
+        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
+        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ):
+            signal.signal(number, signal.SIG_DFL)
+        os.chdir(job["cwd"])
+        command = job["command"]
+        if isinstance(command, str):
+            shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+            command = [shell, "-c", command]
+        os.execvpe(command[0], command, job["variables"])
+    except OSError as error:
+        what = error.filename or job["command"]
+        os.write(2, f"cannot start the command: {what}: {error.strerror}\n".encode())
+    os._exit(127)
+
+
+def wakeup_pipe() -> int:
+    """A descriptor that becomes readable whenever a child ends."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    os.set_blocking(writer, False)
+    signal.signal(signal.SIGCHLD, lambda *_: None)
+    signal.set_wakeup_fd(writer, warn_on_full_buffer=False)
+    return reader
+
+
+def keep(channel: socket.socket, streams: list[int]) -> None:
+    """Run one command, pass on the host's signals, report its end, then drain what it left."""
+    job = receive_line(channel)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    ended_pipe = wakeup_pipe()
+    command = os.fork()
+    if command == 0:
+        become(job, streams)
+    for stream in streams:
+        os.close(stream)
+    code = watch(channel, ended_pipe, command)
+    if code is None:
+        kill_descendants()
+        return
+    with contextlib.suppress(OSError):
+        answer(channel, {"exit": code})
+        _, leftovers = receive(channel)
+        channel.close()
+        drain(leftovers)
+
+
+def watch(channel: socket.socket, ended_pipe: int, command: int) -> int | None:
+    """The exit code of `command`; None when the host went away before."""
+    orders = channel.fileno()
+    while True:
+        ready, _, _ = select.select([orders, ended_pipe], [], [])
+        if ended_pipe in ready:
+            os.read(ended_pipe, 4096)
+            ended = reap()
+            if command in ended:
+                return ended[command]
+        if orders in ready:
+            order = channel.recv(2)
+            if not order:
+                return None
+            if order[0:1] == b"K":
+                gone, ended = kill_descendants()
+                return ended.get(command, 137) if gone else None
+            with contextlib.suppress(ProcessLookupError, PermissionError):
+                os.killpg(command, order[1])
+
+
+def drain(pipes: list[int]) -> None:
+    """Read and forget what background processes still write, so that they do not break on it."""
+    while pipes:
+        for pipe in select.select(pipes, [], [])[0]:
+            if not os.read(pipe, 65536):
+                pipes.remove(pipe)
+
+
+# --- files ---------------------------------------------------------------------------------------
+
+
+def open_scoped(root: str, path: str, flags: int, mode: int = 0o666) -> int:
+    """Open `path`, following links only as long as they stay below `root`.
+
+    Every part is opened relative to its directory without following links, so a link put in place
+    meanwhile is seen, whatever it was a moment ago.
+    """
+    parts = relative_parts(root, path)
+    trail = [os.open(root, os.O_RDONLY | os.O_DIRECTORY)]
+    links = 0
+    try:
+        while parts:
+            part = parts.pop(0)
+            if part == "..":
+                if len(trail) == 1:
+                    raise PermissionError(errno.EACCES, "leads out of the environment", path)
+                os.close(trail.pop())
+                continue
+            try:
+                target = os.readlink(part, dir_fd=trail[-1])
+            except OSError:
+                target = None  # not a link, or not there: opening it tells
+            if target is not None:
+                links += 1
+                if links > 40:
+                    raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
+                if target.startswith("/"):
+                    parts = relative_parts(root, target) + parts
+                    while len(trail) > 1:
+                        os.close(trail.pop())
+                else:
+                    parts = [p for p in target.split("/") if p not in ("", ".")] + parts
+                continue
+            if parts:
+                if flags & os.O_CREAT:
+                    with contextlib.suppress(FileExistsError):
+                        os.mkdir(part, dir_fd=trail[-1])
+                step = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
+                trail.append(os.open(part, step, dir_fd=trail[-1]))
+            else:
+                return os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=trail[-1])
+        return os.open(".", flags & ~os.O_CREAT, dir_fd=trail[-1])
+    finally:
+        for directory in trail:
+            os.close(directory)
+
+
+def relative_parts(root: str, path: str) -> list[str]:
+    parts = [part for part in path.split("/") if part not in ("", ".")]
+    if not path.startswith("/"):
+        return parts
+    above = [part for part in root.split("/") if part]
+    if parts[: len(above)] != above:
+        raise PermissionError(errno.EACCES, "leads out of the environment", path)
+    return parts[len(above) :]
+
+
+def open_file(job: dict[str, Any], flags: int) -> int:
+    """A descriptor of a regular file: nothing that could block or talk back."""
+    path = job["path"]
+    flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
+    if job["root"] is None:
+        path = os.path.join(job["workdir"], path)
+        if flags & os.O_CREAT:
+            os.makedirs(os.path.dirname(path), exist_ok=True)
+        descriptor = os.open(path, flags, 0o666)
+    else:
+        descriptor = open_scoped(job["root"], path, flags)
+    kind = os.fstat(descriptor).st_mode
+    if stat.S_ISDIR(kind):
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), job["path"])
+    if not stat.S_ISREG(kind):
+        raise PermissionError(errno.EACCES, "is not a regular file", job["path"])
+    os.set_blocking(descriptor, True)
+    return descriptor
+
+
+def listed(top: str) -> list[str]:
+    """Regular files below `top`; links are neither followed nor listed."""
+    found: list[str] = []
+    queue = [""]
+    while queue:
+        below = queue.pop()
+        try:
+            entries = list(os.scandir(os.path.join(top, below)))
+        except PermissionError:
+            continue
+        for entry in entries:
+            name = below + entry.name
+            if entry.is_dir(follow_symlinks=False):
+                queue.append(name + "/")
+            elif entry.is_file(follow_symlinks=False):
+                found.append(name)
+        if len(found) > MAX_LISTED:
+            raise OSError(errno.E2BIG, f"more than {MAX_LISTED} files", top)
+    return sorted(found)
+
+
+def serve_files(channel: socket.socket, descriptors: list[int]) -> None:
+    job = receive_line(channel)
+    try:
+        if job["do"] == "read":
+            answer(channel, {}, open_file(job, os.O_RDONLY))
+        elif job["do"] == "write":
+            answer(channel, {}, open_file(job, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+        elif job["do"] == "list":
+            answer(channel, {"files": listed(job["workdir"])})
+        elif job["do"] == "pack":
+            pack(job, descriptors[0])
+            answer(channel, {})
+        elif job["do"] == "unpack":
+            unpack(job, descriptors[0])
+            answer(channel, {})
+    except OSError as error:
+        number = error.errno or errno.EIO
+        answer(channel, {"errno": number, "error": error.strerror or str(error)})
+
+
+def directory_of(job: dict[str, Any], path: str) -> str:
+    """A directory that later steps can name without following a link out of the root."""
+    if job["root"] is None:
+        return str(os.path.join(job["workdir"], path))
+    descriptor = open_scoped(job["root"], path or ".", os.O_RDONLY)
+    return f"/proc/self/fd/{descriptor}"
+
+
+def pack(job: dict[str, Any], target: int) -> None:
+    """Write a tar archive of a file or directory; links go in as links."""
+    import tarfile
+
+    path = job["path"].rstrip("/")
+    head, _, tail = path.rpartition("/")
+    parent = directory_of(job, head or ("/" if path.startswith("/") else "."))
+    if tail in ("", ".", ".."):
+        parent, tail = directory_of(job, path or "/"), "."
+    with os.fdopen(target, "wb") as file, tarfile.open(fileobj=file, mode="w|") as archive:
+        source = os.path.join(parent, tail)
+        os.lstat(source)
+        archive.add(source, arcname="content")
+
+
+def unpack(job: dict[str, Any], source: int) -> None:
+    """Unpack the host's own tar archive below a directory, which is made when it is not there."""
+    import tarfile
+
+    path = job["path"]
+    if job["root"] is None:
+        target = os.path.join(job["workdir"], path)
+        os.makedirs(target, exist_ok=True)
+    else:
+        os.close(open_scoped(job["root"], path.rstrip("/") + "/.", os.O_RDONLY | os.O_CREAT))
+        target = directory_of(job, path)
+    with os.fdopen(source, "rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
+        archive.extractall(target, filter="tar")
+
+
+# --- the server ----------------------------------------------------------------------------------
+
+
+def limit(kind: int, bound: int | None) -> None:
+    if bound is not None:
+        hard = resource.getrlimit(kind)[1]
+        bound = bound if hard == resource.RLIM_INFINITY else min(bound, hard)
+        resource.setrlimit(kind, (bound, bound))
+
+
+def serve(control: socket.socket) -> None:
+    ended_pipe = wakeup_pipe()
+    while True:
+        ready, _, _ = select.select([control.fileno(), ended_pipe], [], [])
+        if ended_pipe in ready:
+            os.read(ended_pipe, 4096)
+            reap()
+        if control.fileno() not in ready:
+            continue
+        order, descriptors = receive(control)
+        if not order:
+            return
+        with socket.socket(fileno=descriptors.pop(0)) as channel:
+            if order == b"K":
+                answer(channel, {"gone": kill_everything()})
+            elif os.fork() == 0:
+                control.close()
+                os.close(ended_pipe)
+                with contextlib.suppress(BrokenPipeError, ConnectionError, EOFError):
+                    (keep if order == b"R" else serve_files)(channel, descriptors)
+                os._exit(0)
+        for descriptor in descriptors:
+            os.close(descriptor)
+
+
+def main() -> None:
+    settings = json.loads(sys.argv[1])
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+    os.umask(0o022)
+    prctl(PR_SET_DUMPABLE, 0)
+    prctl(PR_SET_CHILD_SUBREAPER, 1)
+    limit(resource.RLIMIT_CORE, 0)
+    limit(resource.RLIMIT_FSIZE, settings["file_bytes"])
+    limit(resource.RLIMIT_DATA, settings["data_bytes"])
+    limit(resource.RLIMIT_NPROC, settings["processes"])
+    control = socket.socket(fileno=settings["control"])
+    os.set_inheritable(control.fileno(), False)
+    control.sendall(b"!")  # with it the kernel tells the host this process's id
+    if control.recv(1):  # the host has set the limits that are set from outside
+        serve(control)
+    kill_everything()
+
+
+if __name__ == "__main__":
+    main()

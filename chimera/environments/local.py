@@ -1,0 +1,63 @@
+"""Commands straight on this machine: no confinement, for code that is trusted."""
+
+from __future__ import annotations
+
+import os
+import sys
+import tempfile
+from pathlib import Path
+from typing import Self
+
+from chimera.environments.archives import remove_tree
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.provision import provision
+from chimera.environments.supervised import GUEST, SupervisedEnvironment
+
+#: What commands inherit of the host's variables: where programs are, and how text is written.
+PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "PYENV_ROOT")
+
+
+class LocalEnvironment(SupervisedEnvironment):
+    """A directory of its own, a private home and a scrubbed environment, but nothing is confined:
+    what runs here can read, change and reach all that this user can.
+
+    `workdir` names a directory to work in, which is left in place; without it one is made and
+    removed at the end. File operations do not leave it; commands can.
+    """
+
+    name = "local"
+    capabilities = frozenset({"commands", "network"})
+
+    def __init__(
+        self, workdir: str | os.PathLike[str] | None = None, spec: EnvironmentSpec | None = None
+    ) -> None:
+        spec = spec or EnvironmentSpec()
+        self._own = Path(tempfile.mkdtemp(prefix="chimera-local-")).resolve()
+        for directory in ("home", "tmp", "work"):
+            (self._own / directory).mkdir()
+        work = self._own / "work" if workdir is None else Path(workdir).resolve()
+        self.workdir = self.root = str(work)
+        variables = {name: os.environ[name] for name in PASSED_ON if name in os.environ}
+        variables["PATH"] = f"{Path(sys.executable).parent}:{variables.get('PATH', os.defpath)}"
+        variables["HOME"] = str(self._own / "home")
+        variables["TMPDIR"] = str(self._own / "tmp")
+        super().__init__(spec, {"LANG": "C.UTF-8", **variables, **spec.variables})
+        try:
+            self._launch((), sys.executable, str(GUEST), None)
+        except BaseException:
+            self.close()
+            raise
+
+    @classmethod
+    def start(cls, spec: EnvironmentSpec) -> Self:
+        env = cls(spec.workdir, spec)
+        try:
+            provision(env, spec)
+        except BaseException:
+            env.close()
+            raise
+        return env
+
+    def close(self) -> None:
+        super().close()
+        remove_tree(self._own)

@@ -1,0 +1,27 @@
+"""What every backend does once its inside runs: files in place, set-up commands done."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.errors import EnvironmentFault
+
+SHOWN = 2000
+
+
+def provision(env: Environment, spec: EnvironmentSpec) -> None:
+    """Fill a fresh environment; a set-up command that fails is a fault, not the answer's."""
+    for target, content in spec.files.items():
+        if isinstance(content, Path):
+            env.copy_in(content, target)
+        else:
+            env.write_file(target, content)
+    for command in spec.setup:
+        result = env.run_command(command, timeout=spec.setup_timeout)
+        if not result.success:
+            ended = "ran out of time" if result.timed_out else f"ended with {result.exit_code}"
+            raise EnvironmentFault(
+                f"the set-up command {command!r} {ended}: {result.output[-SHOWN:].strip()}",
+                retryable=result.timed_out,
+            )

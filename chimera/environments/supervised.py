@@ -1,0 +1,439 @@
+"""The host's side of an environment whose inside is served by `guest.py`."""
+
+from __future__ import annotations
+
+import array
+import json
+import os
+import select
+import signal
+import socket
+import struct
+import subprocess
+import threading
+import time
+import weakref
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import IO, Any
+
+from chimera.environments import archives
+from chimera.environments.base import Environment, EnvironmentSpec, Process
+from chimera.environments.cgroups import Cgroup
+from chimera.environments.streams import Kept, collect
+from chimera.errors import EnvironmentFault
+from chimera.types import CommandResult
+
+GUEST = Path(__file__).with_name("guest.py")
+TIMED_OUT = 124
+KILLED = 137
+
+
+class SupervisedEnvironment(Environment):
+    """Commands and files by way of the guest; subclasses say how the guest is started."""
+
+    #: The directory no file operation leaves; None when the guest's own root is confined.
+    root: str | None = None
+
+    def __init__(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> None:
+        self.limits = spec.limits
+        self._variables = dict(variables)
+        self._lock = threading.Lock()
+        self._processes: weakref.WeakSet[GuestProcess] = weakref.WeakSet()
+        self._closed = False
+        self._control: socket.socket | None = None
+        self._launcher: subprocess.Popen[bytes] | None = None
+        self._cgroup: Cgroup | None = None
+        self._server = 0  # the guest's process id, seen from here
+
+    def _launch(
+        self, prefix: Sequence[str], python: str, guest: str, processes: int | None
+    ) -> None:
+        """Start the guest behind `prefix` and put it under the limits set from outside."""
+        self._cgroup = Cgroup.create(self.limits)
+        control, theirs = socket.socketpair()
+        control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
+        settings = {
+            "control": theirs.fileno(),
+            "file_bytes": self.limits.file_bytes,
+            "data_bytes": None if self._cgroup.bounds_memory else self.limits.memory_bytes,
+            "processes": None if self._cgroup.bounds_processes else processes,
+        }
+        with theirs:
+            self._launcher = subprocess.Popen(
+                [*prefix, python, "-I", "-S", guest, json.dumps(settings)],
+                stdin=subprocess.DEVNULL,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.PIPE,
+                pass_fds=[theirs.fileno()],
+                env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+                start_new_session=True,
+            )
+        self._control = control
+        control.settimeout(30)
+        try:
+            self._server = peer_process(control)
+            self._cgroup.add(self._server)
+            control.sendall(b"!")
+        except OSError as error:
+            control.close()
+            said = self._launcher.stderr.read() if self._launcher.stderr else b""
+            raise EnvironmentFault(
+                f"the {self.name} environment did not start: "
+                f"{said.decode('utf-8', 'replace').strip() or error}"
+            ) from error
+        control.settimeout(None)
+
+    # --- requests
+
+    def _request(
+        self,
+        order: bytes,
+        payload: Mapping[str, Any] | None = None,
+        descriptors: Sequence[int] = (),
+    ) -> socket.socket:
+        """Hand the guest a request; the answer comes over the socket returned."""
+        if self._closed or self._control is None:
+            raise EnvironmentFault(f"the {self.name} environment is closed")
+        mine, theirs = socket.socketpair()
+        try:
+            with theirs, self._lock:
+                rights = array.array("i", [theirs.fileno(), *descriptors]).tobytes()
+                self._control.sendmsg([order], [(socket.SOL_SOCKET, socket.SCM_RIGHTS, rights)])
+            if payload is not None:
+                mine.sendall(json.dumps(payload).encode() + b"\n")
+        except OSError as error:
+            mine.close()
+            raise EnvironmentFault(f"the {self.name} environment is gone: {error}") from error
+        return mine
+
+    def _job(self, command: str | Sequence[str], cwd: str | None, variables: Any) -> dict[str, Any]:
+        return {
+            "command": command if isinstance(command, str) else list(command),
+            "cwd": os.path.join(self.workdir, cwd or ""),  # noqa: PTH118 (a path inside)
+            "variables": {**self._variables, **(variables or {})},
+        }
+
+    # --- commands
+
+    def run_command(
+        self,
+        command: str | Sequence[str],
+        *,
+        timeout: float = 120.0,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+        stdin: bytes | None = None,
+        output_bytes: int | None = None,
+    ) -> CommandResult:
+        started = time.monotonic()
+        deadline = started + self.require_time(timeout)
+        bound = self.limits.output_bytes if output_bytes is None else output_bytes
+        pipes = Pipes(stdin is not None)
+        try:
+            channel = self._request(b"R", self._job(command, cwd, variables), pipes.theirs)
+        except BaseException:
+            pipes.close()
+            raise
+        with channel:
+            pipes.close_theirs()
+            kept = {pipes.stdout: Kept(bound), pipes.stderr: Kept(bound)}
+            given = None if stdin is None else (pipes.release_stdin(), stdin)
+            try:
+                over, left_open = collect(
+                    kept, stdin=given, ended=channel.fileno(), deadline=deadline
+                )
+                code = self._exit_code(channel) if over else self._end(channel)
+                if over and left_open:
+                    leave(channel, left_open)
+            finally:
+                pipes.close()
+        stdout, stderr = kept.values()
+        return CommandResult(
+            stdout.content(),
+            stderr.content(),
+            code if over else TIMED_OUT,
+            timed_out=not over,
+            truncated=stdout.truncated or stderr.truncated,
+            duration=time.monotonic() - started,
+        )
+
+    def _exit_code(self, channel: socket.socket) -> int:
+        """The code the keeper reported; a keeper that was killed took its command along."""
+        report = read_line(channel)
+        return KILLED if report is None else int(report["exit"])
+
+    def _end(self, channel: socket.socket) -> int:
+        """End a command with all it started; everything in here, if that is what it takes."""
+        try:
+            channel.sendall(b"K\0")
+            channel.settimeout(3)
+            if read_line(channel) is None:
+                self.stop_processes()
+        except OSError:
+            self.stop_processes()
+        return TIMED_OUT
+
+    def open_process(
+        self,
+        command: Sequence[str],
+        *,
+        cwd: str | None = None,
+        variables: Mapping[str, str] | None = None,
+    ) -> Process:
+        self.require_time(1.0)
+        pipes = Pipes(True)
+        try:
+            channel = self._request(b"R", self._job(command, cwd, variables), pipes.theirs)
+        except BaseException:
+            pipes.close()
+            raise
+        pipes.close_theirs()
+        process = GuestProcess(channel, pipes)
+        self._processes.add(process)
+        return process
+
+    def stop_processes(self) -> None:
+        with self._request(b"K") as channel:
+            channel.settimeout(30)
+            try:
+                report = read_line(channel)
+            except OSError:
+                report = None
+        if report is not None and report["gone"]:
+            return
+        if self._cgroup is None or not self._cgroup.kill(spare=self._server):
+            raise EnvironmentFault(f"processes in the {self.name} environment cannot be ended")
+
+    # --- files
+
+    def _files(self, do: str, path: str, descriptors: Sequence[int] = ()) -> socket.socket:
+        job = {"do": do, "path": path, "root": self.root, "workdir": self.workdir}
+        channel = self._request(b"F", job, descriptors)
+        channel.settimeout(600)
+        return channel
+
+    def _opened(self, do: str, path: str) -> int:
+        with self._files(do, path) as channel:
+            try:
+                data, descriptors, _, _ = socket.recv_fds(channel, 65536, 1)
+            except OSError as error:
+                raise EnvironmentFault(f"the {self.name} environment does not answer") from error
+            check(data, path)
+            return descriptors[0]
+
+    def read_file(self, path: str) -> bytes:
+        with os.fdopen(self._opened("read", path), "rb") as file:
+            return file.read()
+
+    def write_file(self, path: str, content: bytes | str) -> None:
+        data = content.encode() if isinstance(content, str) else content
+        with os.fdopen(self._opened("write", path), "wb") as file:
+            file.write(data)
+
+    def list_files(self, pattern: str = "**/*") -> list[str]:
+        with self._files("list", ".") as channel:
+            report = check(read_all(channel), self.workdir)
+        wanted = archives.matcher(pattern)
+        return [name for name in report["files"] if wanted(name)]
+
+    def copy_in(self, source: Path, target: str) -> None:
+        if source.is_file():
+            with source.open("rb") as file:
+                self._stream_in(file, target, source.stat().st_mode)
+            return
+        if not source.is_dir():
+            raise FileNotFoundError(f"nothing to copy at {source}")
+        reader, writer = os.pipe()
+        with os.fdopen(writer, "wb") as stream:
+            try:
+                channel = self._files("unpack", target, [reader])
+            finally:
+                os.close(reader)
+            with channel:
+                try:
+                    archives.pack(source, stream)
+                    stream.close()
+                except BrokenPipeError:
+                    pass  # the guest says below why it stopped reading
+                check(read_all(channel), target)
+
+    def _stream_in(self, file: IO[bytes], target: str, mode: int) -> None:
+        with os.fdopen(self._opened("write", target), "wb") as sink:
+            while chunk := file.read(1 << 20):
+                sink.write(chunk)
+            os.fchmod(sink.fileno(), mode & 0o777)
+
+    def copy_out(self, source: str, target: Path) -> None:
+        reader, writer = os.pipe()
+        with os.fdopen(reader, "rb") as stream:
+            try:
+                channel = self._files("pack", source, [writer])
+            finally:
+                os.close(writer)
+            with channel:
+                archives.unpack(stream, target, missing=source)
+                check(read_all(channel), source)
+
+    # --- the end
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        if self._control is not None:
+            self._control_off()
+        self._closed = True
+        for process in list(self._processes):
+            process.close()
+        if self._launcher is not None:
+            end_launcher(self._launcher)
+        if self._cgroup is not None:
+            self._cgroup.remove()
+
+    def _control_off(self) -> None:
+        assert self._control is not None
+        try:
+            self.stop_processes()
+        except EnvironmentFault:
+            pass  # the guest itself ends next, and the cgroup with what is in it
+        finally:
+            self._control.close()
+
+
+class Pipes:
+    """Three pipes for a process inside: our ends and theirs."""
+
+    def __init__(self, with_stdin: bool) -> None:
+        self._ours: list[int] = []
+        self.theirs: list[int] = []
+        self.stdin = -1
+        if with_stdin:
+            reader, self.stdin = os.pipe()
+            self._ours.append(self.stdin)
+        else:
+            reader = os.open(os.devnull, os.O_RDONLY)
+        self.stdout, out = os.pipe()
+        self.stderr, err = os.pipe()
+        self._ours += [self.stdout, self.stderr]
+        self.theirs = [reader, out, err]
+
+    def close_theirs(self) -> None:
+        while self.theirs:
+            os.close(self.theirs.pop())
+
+    def release_stdin(self) -> int:
+        self._ours.remove(self.stdin)
+        return self.stdin
+
+    def release(self) -> None:
+        self._ours.clear()
+
+    def close(self) -> None:
+        self.close_theirs()
+        while self._ours:
+            os.close(self._ours.pop())
+
+
+class GuestProcess:
+    """A long-lived process inside; its keeper reports its end over `channel`."""
+
+    def __init__(self, channel: socket.socket, pipes: Pipes) -> None:
+        self._channel = channel
+        self._code: int | None = None
+        self.stdin: IO[bytes] | None = os.fdopen(pipes.stdin, "wb", buffering=0)
+        self.stdout: IO[bytes] | None = os.fdopen(pipes.stdout, "rb")
+        self.stderr: IO[bytes] | None = os.fdopen(pipes.stderr, "rb")
+        pipes.release()
+
+    def poll(self) -> int | None:
+        try:
+            return self.wait(0)
+        except subprocess.TimeoutExpired:
+            return None
+
+    def wait(self, timeout: float | None = None) -> int:
+        if self._code is None:
+            poll = select.poll()
+            poll.register(self._channel, select.POLLIN)
+            if not poll.poll(None if timeout is None else timeout * 1000):
+                raise subprocess.TimeoutExpired("a process in the environment", timeout or 0.0)
+            report = read_line(self._channel)
+            self._code = KILLED if report is None else int(report["exit"])
+            self._channel.close()
+        return self._code
+
+    def send_signal(self, signal: int, /) -> None:
+        if self.poll() is None:
+            self._channel.sendall(b"S" + bytes([signal]))
+
+    def terminate(self) -> None:
+        self.send_signal(signal.SIGTERM)
+
+    def kill(self) -> None:
+        if self.poll() is None:
+            self._channel.sendall(b"K\0")
+
+    def close(self) -> None:
+        self._channel.close()
+        if self._code is None:
+            self._code = KILLED
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+
+
+def peer_process(control: socket.socket) -> int:
+    """The guest's process id as this side's kernel tells it, with the guest's first byte."""
+    size = struct.calcsize("3i")
+    data, ancillary, _, _ = control.recvmsg(1, socket.CMSG_SPACE(size))
+    for level, kind, content in ancillary:
+        if level == socket.SOL_SOCKET and kind == socket.SCM_CREDENTIALS and data:
+            return int(struct.unpack("3i", content[:size])[0])
+    raise ConnectionError("it ended at once")
+
+
+def read_all(channel: socket.socket) -> bytes:
+    """One line, however long; empty when the other side left without a word."""
+    parts: list[bytes] = []
+    while not parts or not parts[-1].endswith(b"\n"):
+        part = channel.recv(1 << 20)
+        if not part:
+            return b""
+        parts.append(part)
+    return b"".join(parts)
+
+
+def read_line(channel: socket.socket) -> dict[str, Any] | None:
+    try:
+        data = read_all(channel)
+    except ConnectionError:
+        return None
+    return json.loads(data) if data else None
+
+
+def check(data: bytes, path: str) -> dict[str, Any]:
+    """The guest's report; its error is raised here as the `OSError` it was there."""
+    if not data:
+        raise EnvironmentFault("the environment's file server ended before it answered")
+    report: dict[str, Any] = json.loads(data)
+    if "errno" in report:
+        raise OSError(report["errno"], report["error"], path)
+    return report
+
+
+def leave(channel: socket.socket, pipes: Sequence[int]) -> None:
+    """Give the pipes that background processes still write to into the keeper's care."""
+    try:
+        socket.send_fds(channel, [b"D"], list(pipes))
+    except OSError:
+        return  # the keeper was killed: nobody to give them to
+
+
+def end_launcher(launcher: subprocess.Popen[bytes]) -> None:
+    try:
+        launcher.wait(5)
+    except subprocess.TimeoutExpired:
+        launcher.kill()
+        launcher.wait()
+    if launcher.stderr is not None:
+        launcher.stderr.close()

@@ -1,0 +1,63 @@
+"""Running a test command in an environment and reading its JUnit report."""
+
+from __future__ import annotations
+
+import re
+import secrets
+import shlex
+from xml.etree import ElementTree
+
+from chimera.environments.base import Environment
+from chimera.errors import UsageError
+from chimera.types import TestResult
+
+REPORT_BYTES = 32 * 1024**2
+PYTEST = re.compile(r"(^|[\s/;&])(pytest|py\.test)(\s|$)")
+
+
+def run_tests(env: Environment, command: str, *, timeout: float) -> TestResult:
+    """Counts and outcomes by name. No report, a broken one, or an exit code that contradicts it
+    counts as an error, so that it is never a pass."""
+    report = f"{secrets.token_hex(16)}.xml"
+    if "{report}" in command:
+        command = command.replace("{report}", shlex.quote(report))
+    elif PYTEST.search(command):
+        command = f"{command} --junitxml={report}"
+    else:
+        raise UsageError(
+            f"no report to read from {command!r}: let it write JUnit XML to {{report}}"
+        )
+    result = env.run_command(command, timeout=timeout)
+    try:
+        content = env.read_file(report)
+    except OSError:
+        return TestResult(0, 0, 1, f"no test report was written\n{result.output}")
+    finally:
+        env.run_command(["rm", "-f", report])
+    try:
+        names = outcomes(content)
+    except (ElementTree.ParseError, ValueError) as error:
+        return TestResult(0, 0, 1, f"the test report cannot be read: {error}\n{result.output}")
+    counts = {kind: list(names.values()).count(kind) for kind in ("passed", "failed", "error")}
+    contradicted = not result.success and not counts["failed"] and not counts["error"]
+    return TestResult(
+        counts["passed"], counts["failed"], counts["error"] + contradicted, result.output, names
+    )
+
+
+def outcomes(report: bytes) -> dict[str, str]:
+    """Test name → passed, failed, error or skipped; of a name seen twice the worse."""
+    if len(report) > REPORT_BYTES:
+        raise ValueError(f"longer than {REPORT_BYTES} bytes")
+    if b"<!DOCTYPE" in report or b"<!ENTITY" in report:
+        raise ValueError("it declares entities")
+    worse = ("passed", "skipped", "failed", "error")
+    found: dict[str, str] = {}
+    for case in ElementTree.fromstring(report).iter("testcase"):
+        name = "::".join(part for part in (case.get("classname"), case.get("name")) if part)
+        outcome = "passed"
+        for tag, meaning in (("skipped", "skipped"), ("failure", "failed"), ("error", "error")):
+            if case.find(tag) is not None:
+                outcome = meaning
+        found[name] = max(found.get(name, "passed"), outcome, key=worse.index)
+    return found
