@@ -1,0 +1,236 @@
+"""HumanEval+ and MBPP+ by EvalPlus's rules: inputs, expected outputs, limits, verdicts.
+
+`release` names the grader that `passed` follows: "head" is the repository's (26d6d00), "0.3.1" the
+package's, which has a shorter time limit and can never pass HumanEval/32.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import inspect
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, ClassVar, Literal, get_args
+
+from chimera.environments.base import Environment
+from chimera.errors import DatasetError
+from chimera.eval import cache, evalplus_oracle, extract, mutate
+from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.guard import guarded, packages_of
+from chimera.eval.sanitize import sanitize
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.sandbox import Limits, Outcome, call_function, judge_calls
+from chimera.types import JSON
+
+Release = Literal["head", "0.3.1"]
+Version = Literal["plus", "base"]
+#: Shortest time limit of one call, in seconds.
+MINIMUM_SECONDS: Mapping[str, float] = {"head": 4.0, "0.3.1": 1.0}
+REFERENCE_FACTOR = 4.0
+PROCESS_SECONDS = 60.0
+_EXPECTED_VERSION = 1  # part of the cache's key: raise it when expected outputs are made otherwise
+
+_TIMED = """
+def chimera_reference(*arguments):
+    import time
+    begin = time.process_time()
+    result = {entry_point}(*arguments)
+    seconds = time.process_time() - begin
+    return {result}, seconds
+"""
+
+
+class EvalPlusTask(Task):
+    entry_point: str
+    code_prompt: str  # the prompt of the data set: what a completion follows
+    solution: str
+    inputs: Mapping[str, list[list[Any]]]  # "base", "plus"
+    tolerance: float
+
+
+@dataclass(frozen=True, slots=True)
+class Expected:
+    """What the reference returns for each input, and how many seconds each call may take."""
+
+    outputs: list[Any]
+    seconds: list[float]
+
+
+class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
+    """What both sets share; a subclass names the data set and how a row's inputs are read."""
+
+    grading = "none"
+    dataset: ClassVar[Literal["humaneval", "mbpp"]]
+
+    def __init__(
+        self,
+        dataset_path: str | Path | None = None,
+        limit: int | None = None,
+        version: Version = "plus",
+        release: Release = "head",
+    ) -> None:
+        super().__init__(dataset_path, limit)
+        for name, value, known in (
+            ("version", version, get_args(Version)),
+            ("release", release, get_args(Release)),
+        ):
+            if value not in known:
+                raise DatasetError(
+                    f"{self.slug}: no {name} '{value}'; there are: {', '.join(known)}"
+                )
+        self.version, self.release = version, release
+        self._expected: dict[tuple[str, str], Expected] = {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {**self.__dict__, "_expected": {}}
+
+    def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:
+        """The argument lists of a row, as the reference takes them."""
+        return inputs
+
+    def task(self, row: Row) -> EvalPlusTask:
+        identifier = str(row["task_id"])
+        inputs = {
+            kind: self.read_inputs(identifier, list(row[f"{kind}_input"] or ()))
+            for kind in ("base", "plus")
+        }
+        if not inputs["base"]:
+            raise ValueError(f"{identifier} has no tests (base_input is empty)")
+        return EvalPlusTask(
+            id=identifier,
+            prompt=PROMPT.format(prompt=row["prompt"].strip()),
+            entry_point=row["entry_point"],
+            code_prompt=row["prompt"],
+            solution=row["prompt"] + row["canonical_solution"],
+            inputs=inputs,
+            tolerance=float(row["atol"]),
+        )
+
+    def extract(self, task: EvalPlusTask, reply: str) -> Submission:
+        text = extract.without_reasoning(reply)
+        return Submission(text=sanitize(text, task["entry_point"]), raw=reply)
+
+    def grade(self, task: EvalPlusTask, submission: Submission, env: Environment) -> Verdict:
+        program = submission.text
+        if submission.form == "completion":
+            program = task["code_prompt"] + program
+        verdict = self._verdict(task, program)
+        if verdict.passed or submission.raw is None:
+            return verdict
+        careful = extract.python_program(
+            submission.raw, entry_point=task["entry_point"], prompt=task["code_prompt"]
+        )
+        if careful == program:
+            return verdict
+        corrected = bool(self._verdict(task, careful).metrics["corrected"])
+        return Verdict(False, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+
+    def _verdict(self, task: EvalPlusTask, program: str) -> Verdict:
+        kinds = ("base", "plus") if self.version == "plus" else ("base",)
+        held: dict[str, bool] = {}
+        outcome: Outcome | None = None
+        for kind in kinds:
+            outcome = self._outcome(task, program, kind)
+            held[kind] = outcome.passed
+            if not outcome.passed:
+                break
+        assert outcome is not None
+        right = outcome.passed
+        metrics: dict[str, JSON] = {"isolation": outcome.isolation, "corrected": right}
+        metrics |= {kind: held.get(kind, False) for kind in kinds}
+        if outcome.limit:
+            metrics["limit"] = outcome.limit
+        if self.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
+            why = "evalplus 0.3.1 never records a result of find_zero; the answer itself is right"
+            return Verdict(False, why, metrics={**metrics, "base": False, "plus": False})
+        why = "" if right else f"{list(held)[-1]} tests: {outcome.why}"
+        return Verdict(right, why, metrics=metrics)
+
+    def _outcome(self, task: EvalPlusTask, program: str, kind: str) -> Outcome:
+        inputs = task["inputs"][kind]
+        expected = self.expected(task, kind)
+        return check(
+            program,
+            dataset=self.dataset,
+            entry_point=task["entry_point"],
+            inputs=inputs,
+            expected=expected.outputs,
+            tolerance=task["tolerance"],
+            seconds=[max(MINIMUM_SECONDS[self.release], each) for each in expected.seconds],
+        )
+
+    def expected(self, task: EvalPlusTask, kind: str) -> Expected:
+        """The reference's outputs, made once in confinement and kept by the task's digest."""
+        key = task["id"], kind
+        if key not in self._expected:
+            parts = (str(_EXPECTED_VERSION), self.dataset, task["entry_point"], task["solution"])
+            name = hashlib.sha256("\0".join([*parts, repr(task["inputs"][kind])]).encode())
+            outputs, seconds = cache.plain_data(
+                "evalplus", name.hexdigest(), lambda: _reference(task, kind)
+            )
+            self._expected[key] = Expected(outputs, seconds)
+        return self._expected[key]
+
+    def gold(self, task: EvalPlusTask) -> Submission:
+        return Submission(text=task["solution"], form="solution")
+
+    def mutants(self, task: EvalPlusTask) -> Iterable[Submission]:
+        for program in mutate.python(task["solution"]):
+            yield Submission(text=program, form="solution")
+
+    def options(self) -> dict[str, JSON]:
+        return {"version": self.version, "release": self.release}
+
+
+PROMPT = (
+    "Write a self-contained Python script that solves the following problem, "
+    "in one Markdown code block:\n```python\n{prompt}\n```"
+)
+
+
+def check(
+    program: str,
+    *,
+    dataset: str,
+    entry_point: str,
+    inputs: Sequence[Sequence[Any]],
+    expected: Sequence[Any],
+    tolerance: float,
+    seconds: Sequence[float],
+) -> Outcome:
+    """Run a program on inputs and compare as EvalPlus does."""
+    settings = (
+        f"\nDATASET = {dataset!r}\nENTRY_POINT = {entry_point!r}\nTOLERANCE = {tolerance!r}\n"
+    )
+    total = min(PROCESS_SECONDS, sum(seconds)) + 1.0
+    return judge_calls(
+        guarded(program, without=("open",)),
+        entry_point,
+        inputs,
+        expected,
+        oracle=inspect.getsource(evalplus_oracle) + settings,
+        limits=Limits(cpu_seconds=total, wall_seconds=2 * total + 5),
+        seconds_per_call=list(seconds),
+        packages=packages_of(program),
+    )
+
+
+def _reference(task: EvalPlusTask, kind: str) -> tuple[list[Any], list[float]]:
+    name = task["entry_point"]
+    result = "result is not None" if name in evalplus_oracle.NOT_NONE_TASKS else "result"
+    program = task["solution"] + _TIMED.format(entry_point=name, result=result)
+    calls = call_function(
+        program,
+        "chimera_reference",
+        task["inputs"][kind],
+        limits=Limits(cpu_seconds=600.0),
+        packages=packages_of(program),
+    )
+    for number, call in enumerate(calls):
+        if not call.ok:
+            raise DatasetError(
+                f"{task['id']}: the reference fails on {kind} input {number}: {call.error}"
+            )
+    seconds = [round(REFERENCE_FACTOR * call.value[1], 1) for call in calls]
+    return [call.value[0] for call in calls], seconds
