@@ -14,6 +14,7 @@ from collections.abc import Coroutine, Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
+from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
 
 from chimera.environments.base import Capability, EnvironmentSpec
@@ -189,7 +190,7 @@ class BrowserEnvironment(NoEnvironment):
             raise LimitReached("time", "the trial's time is used up")
         if name == "stop":
             self.answer = str(arguments.get("answer") or "")
-            return ToolResult("stopped", metadata={"final": True, "answer": self.answer})
+            return ToolResult("stopped", metadata={"submitted": self.answer})
         with self._lock:
             return self._call(self._act(name, arguments), self._patience())
 
@@ -220,7 +221,7 @@ class BrowserEnvironment(NoEnvironment):
         if self.answer is not None:
             return None
         written = re.findall(r"```(.+?)```", text, re.DOTALL)
-        if not written:
+        if not written or written[-1].removeprefix("json").lstrip().startswith("{"):
             return None
         try:
             name, arguments = parse_action(written[-1])
@@ -248,10 +249,10 @@ class BrowserEnvironment(NoEnvironment):
         with self._lock:
             return LivePage(self, self._session.page, wait)
 
-    def storage_state(self) -> JSON:
-        """Cookies and local storage, as Playwright writes them."""
+    def save_storage_state(self, path: Path) -> None:
+        """Keep cookies and local storage for `BrowserSettings.storage_state`."""
         with self._lock:
-            return self._call(self._session.context.storage_state(), self._patience())
+            self._call(self._session.context.storage_state(path=path), self._patience())
 
     def finish(self) -> Mapping[str, bytes]:
         """End the session and return what is kept: screenshots, the trace, the HTTP archive."""
@@ -294,7 +295,7 @@ class LivePage:
         return self._page.url
 
     def content(self) -> str:
-        return self._ask(self._env._session.answer(self._page.content(), 30))
+        return self._ask(self._env._session.content(self._page))
 
     def evaluate(self, script: str, argument: JSON = None) -> Any:
         from playwright.async_api import Error

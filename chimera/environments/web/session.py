@@ -10,7 +10,7 @@ import asyncio
 import os
 import shutil
 import signal
-from collections.abc import Awaitable, Mapping
+from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -485,7 +485,21 @@ class BrowserSession:
     # ------------------------------------------------------------------------------ grading
 
     async def evaluate(self, page: Page, script: str, argument: JSON = None) -> Any:
-        return await self.answer(page.evaluate(script, argument), 30)
+        return await self._checked(page, page.evaluate(script, argument))
+
+    async def content(self, page: Page) -> str:
+        return await self._checked(page, page.content())
+
+    async def _checked(self, page: Page, question: Coroutine[Any, Any, ResultT]) -> ResultT:
+        """Like `answer`, of any page and with more patience, for a check happens once."""
+        if page in self._stuck:
+            question.close()
+            raise PageStuck("the page does not respond")
+        try:
+            return await asyncio.wait_for(question, 3 * self.settings.action_timeout)
+        except TimeoutError:
+            self._stuck.add(page)
+            raise PageStuck("the page does not respond") from None
 
     async def open_for_grading(self, url: str, wait: float) -> tuple[Page, int]:
         """Another tab at `url` with the HTTP status of its document (0: none)."""

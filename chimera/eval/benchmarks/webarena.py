@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import json
 import os
 import re
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import Any, ClassVar, Literal
 from urllib.parse import urlparse
 
+from chimera.agents.base import Agent
+from chimera.agents.react import ReactAgent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.browser import BrowserEnvironment
 from chimera.environments.none import NoEnvironment
@@ -35,6 +38,8 @@ LOG_INS: Mapping[str, tuple[str, str, str]] = {
     "reddit": ("/login", "MarvelsGrantMan136", "test1234"),
     "gitlab": ("/users/sign_in", "byteblaze", "hello1234"),
 }
+MAX_STEPS = 30  # of the official runs
+DEFAULT_STEPS = next(f.default for f in dataclasses.fields(ReactAgent) if f.name == "max_steps")
 START_SEPARATOR = " |AND| "
 
 PROMPT = """\
@@ -161,6 +166,12 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
             "settle": self.settle,
             "viewport_only": self.viewport_only,
         }
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        """The official step budget, for an agent that was given none of its own."""
+        if isinstance(agent, ReactAgent) and agent.max_steps == DEFAULT_STEPS:
+            return dataclasses.replace(agent, max_steps=MAX_STEPS)
+        return agent
 
     # -------------------------------------------------------------------------------- tasks
 
