@@ -161,7 +161,7 @@ class Environment(ABC):
         return ()
 
     def reply(self, text: str) -> str | None:
-        """What the other side of a conversation answers; None when nobody is there, or it is over."""
+        """What the other side of a conversation answers; None when nobody is there or it ended."""
         return None
 
     def read_text(self, path: str) -> str:
