@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
@@ -288,22 +288,34 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
 
 
 def prepared(agent: Agent, config: SWEBenchConfig) -> Agent:
-    """A copy of a react agent with the configuration's steps, tools and condensation."""
-    if not is_dataclass(agent) or isinstance(agent, type):
+    """A copy of a react agent with the configuration's steps, tools and condensation.
+
+    A number of steps that was asked for stays; other kinds of agents are left as they are.
+    """
+    from chimera.agents.react import ReactAgent
+
+    if not isinstance(agent, ReactAgent):
         return agent
-    known = {field.name for field in fields(agent)}
-    changes: dict[str, Any] = {}
-    if "max_steps" in known:
-        changes["max_steps"] = config.max_steps
-    if "condense_every_n_steps" in known:
-        changes["condense_every_n_steps"] = config.condense_every_n_steps
-    if "tools" in known:
-        tool = config.build_ipython_tool()
-        given = tuple(getattr(agent, "tools", None) or ())
-        named = {getattr(item, "name", item) for item in given}
-        more = [t for t in ((tool,) if tool else ()) if t.name not in named]
-        changes["tools"] = (*given, *more, *config.extra_tools)
-    return replace(agent, **changes) if changes else agent
+    tools = [tool for tool in agent.tools if _tool_name(tool) != "ipython"]
+    ipython = config.build_ipython_tool()
+    more = (*([ipython] if ipython else []), *config.extra_tools)
+    default = next(f.default for f in fields(ReactAgent) if f.name == "max_steps")
+    asked = agent.max_steps != default
+    loop = replace(
+        agent.loop,
+        compaction=config.build_condensation(agent.provider),
+        condense_every_n_steps=config.condense_every_n_steps,
+    )
+    return replace(
+        agent,
+        tools=(*tools, *more),
+        loop=loop,
+        max_steps=agent.max_steps if asked else config.max_steps,
+    )
+
+
+def _tool_name(tool: str | Tool) -> str:
+    return tool if isinstance(tool, str) else tool.name
 
 
 def largest_hunk(patch: str) -> int:

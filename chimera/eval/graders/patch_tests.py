@@ -55,10 +55,23 @@ class TestOutcome:
     log: str
     result: CommandResult
     finished: bool  # whether the witness saw the runner end by itself
+    account: Mapping[str, str] | None = None  # what the witness saw
 
     @property
     def passed(self) -> bool:
         return self.official.resolved and (self.witnessed is None or self.witnessed.resolved)
+
+    def trusted(self) -> dict[str, str]:
+        """Statuses that log and witness agree on, for graders with a rule of their own."""
+        if self.official.ungradable:
+            return {}
+        if self.account is None:
+            return dict(self.statuses)
+        return {
+            name: status
+            for name, status in self.statuses.items()
+            if self.account.get(name) == status
+        }
 
     @property
     def tampered(self) -> bool:
@@ -99,7 +112,7 @@ def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
         ["bash", "-c", f"( {command} ) 2>&1"],
         cwd=plan.root,
         timeout=plan.timeout,
-        variables={**plan.variables, **(watch.variables() if watch else {})},
+        variables=_joined(plan.variables, watch),
         output_bytes=LOG_BYTES,
     )
     log = rule.write_log(result.stdout.decode("utf-8", "replace"), result.exit_code)
@@ -116,21 +129,33 @@ def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
         official = rule.undecided(reading.ungradable, *expected)
     else:
         official = rule.decide(reading.statuses, *expected, plan.eval_type)
-    witnessed, finished = _witnessed(plan, env, watch, parse)
-    return TestOutcome(official, witnessed, reading.statuses, log, result, finished)
+    witnessed, account = _witnessed(plan, env, watch, parse)
+    finished = watch is None or account is not None
+    return TestOutcome(official, witnessed, reading.statuses, log, result, finished, account)
+
+
+def _joined(variables: Mapping[str, str], watch: Watch | None) -> dict[str, str]:
+    """The plan's variables and the witness's; both may want a place on PYTHONPATH."""
+    if watch is None:
+        return dict(variables)
+    joined = {**variables, **watch.variables()}
+    if "PYTHONPATH" in variables:
+        joined["PYTHONPATH"] += ":" + variables["PYTHONPATH"]
+    return joined
 
 
 def _witnessed(
     plan: TestPlan, env: Environment, watch: Watch | None, parse: swebench_logs.LogParser
-) -> tuple[rule.Decision | None, bool]:
+) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
+    """What follows from the witness's account, and the account; None when the run had no end."""
     if watch is None:
-        return None, True
+        return None, None
     account = read_account(env, watch)
     expected = (plan.fail_to_pass, plan.pass_to_pass)
     if not account.finished:
-        return rule.undecided("the runner did not come to its end", *expected), False
+        return rule.undecided("the runner did not come to its end", *expected), None
     statuses = parse(account.as_log(watch.runner))
-    return rule.decide(statuses, *expected, plan.eval_type), True
+    return rule.decide(statuses, *expected, plan.eval_type), statuses
 
 
 def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> Verdict:

@@ -168,11 +168,14 @@ def _watch_sympy(module):
     reporter.finish = told_finish
 """
 
+#: A run that also measures coverage brings a module of this name.
+_COVERAGE = "try:\n    import chimera_coverage\nexcept ImportError:\n    pass\n"
 _START_UNITTEST = (
-    "import chimera_watch\nif chimera_watch._stream:\n    chimera_watch._watch_unittest()\n"
+    f"{_COVERAGE}import chimera_watch\nif chimera_watch._stream:\n"
+    "    chimera_watch._watch_unittest()\n"
 )
 _START_SYMPY = (
-    "import sys\nimport chimera_watch\nif chimera_watch._stream:\n"
+    f"{_COVERAGE}import sys\nimport chimera_watch\nif chimera_watch._stream:\n"
     "    sys.meta_path.insert(0, chimera_watch._SympyFinder())\n"
 )
 

@@ -50,6 +50,24 @@ def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:
     return _with_tree(start(spec), tree)
 
 
+def open_tree(
+    tree: BaseTree,
+    start: StartEnvironment,
+    *,
+    variables: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
+) -> Environment:
+    """A fresh copy of a tree at TESTBED, with this machine's own tools."""
+    spec = EnvironmentSpec(
+        needs=frozenset({"commands"}),
+        mounts=dict(mounts or {}),
+        workdir=TESTBED,
+        variables=dict(variables or {}),
+        limits=LIMITS,
+    )
+    return _with_tree(start(spec), tree)
+
+
 def open_image(
     image: str, start: StartEnvironment, *, variables: Mapping[str, str] | None = None
 ) -> Environment:

@@ -1,0 +1,324 @@
+"""SWE-PolyBench: issues of Java, JavaScript, TypeScript and Python repositories."""
+
+from __future__ import annotations
+
+import ast
+import json
+import re
+from collections.abc import Iterable
+from pathlib import Path
+from typing import Any, Literal
+
+from chimera.agents.base import Agent
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
+from chimera.eval import extract
+from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
+from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.graders import retrieval
+from chimera.eval.graders.patch_apply import apply_submission, put_tests
+from chimera.eval.reports import polybench_logs
+from chimera.eval.repositories import checkout, patches
+from chimera.eval.repositories.hostile import hostile_patches
+from chimera.eval.repositories.source import Directory, GitRepository, Source, base_tree
+from chimera.eval.repositories.swe_instance import CODE_HOST
+from chimera.eval.repositories.virtualenvs import TESTBED
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.types import JSON, AgentResult
+
+PROMPT = """\
+The directory {root} holds a checkout of the {language} repository {repo}. Resolve the issue below \
+by changing its code. The change is taken from the working tree as it is when you stop, and judged \
+by tests that you cannot see.
+
+<issue>
+{statement}
+</issue>
+"""
+#: As the official harness tries them; no fuzz is lost by our reset in between.
+ATTEMPTS = (
+    "git apply -v --ignore-whitespace --reject {file}",
+    "patch --batch --fuzz=5 -p1 -f -i {file}",
+)
+TIMEOUTS = {"java": 1800.0}
+LANGUAGES = ("java", "javascript", "typescript", "python")
+
+Split = Literal["full", "pb500", "verified"]
+
+
+class PolyBenchTask(Task):
+    repo: str
+    language: str
+    base_commit: str
+    patch: str
+    test_patch: str
+    dockerfile: str
+    test_command: str
+    fail_to_pass: list[str]
+    pass_to_pass: list[str]
+    modified_nodes: list[str] | None
+
+
+class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
+    slug = "swe-polybench"
+    setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
+    grading = "fresh"
+    environments = ("docker", "bubblewrap")
+    default_agent = "react"
+
+    def __init__(
+        self,
+        dataset_path: str | Path | None = None,
+        split: Split = "pb500",
+        language: str | None = None,
+        limit: int | None = None,
+        *,
+        repositories: str | None = None,
+        test_timeout: float | None = None,
+    ) -> None:
+        super().__init__(dataset_path, limit)
+        if split not in ("full", "pb500", "verified"):
+            raise UsageError(f"split must be full, pb500 or verified, got {split!r}")
+        if language is not None and language.lower() not in LANGUAGES:
+            raise UsageError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
+        self.split = split
+        self.language = language.lower() if language else None
+        self.repositories = repositories
+        self.test_timeout = test_timeout
+
+    def source(self) -> Path:
+        place = self.place()
+        if place.is_dir():
+            names = [
+                f"{self.split}{ending}" for ending in (".jsonl", ".jsonl.gz", ".csv", ".parquet")
+            ]
+            for name in names:
+                if (place / name).exists():
+                    return place / name
+            whole = sorted(place.glob("polybench_full_record*.json"))
+            if whole:
+                return whole[0]
+            raise self._missing(place)
+        return place
+
+    def task(self, row: Row) -> PolyBenchTask | None:
+        language = str(row["language"]).lower()
+        if language not in LANGUAGES:
+            raise DatasetError(f"{row['instance_id']}: language {row['language']!r} is not known")
+        if self.language is not None and language != self.language:
+            return None
+        repo = str(row["repo"])
+        statement = str(row["problem_statement"])
+        return PolyBenchTask(
+            id=str(row["instance_id"]),
+            prompt=PROMPT.format(
+                root=TESTBED, language=row["language"], repo=repo, statement=statement
+            ),
+            metadata={"language": language, "category": row.get("task_category"), "repo": repo},
+            repo=repo,
+            language=language,
+            base_commit=str(row["base_commit"]),
+            patch=str(row["patch"]),
+            test_patch=str(row["test_patch"]),
+            dockerfile=str(row.get("Dockerfile") or ""),
+            test_command=str(row["test_command"]),
+            fail_to_pass=literal_list(row["F2P"]),
+            pass_to_pass=literal_list(row["P2P"]),
+            modified_nodes=_nodes(row.get("modified_nodes")),
+        )
+
+    # --- environments
+
+    def environment(self, task: PolyBenchTask) -> EnvironmentSpec:
+        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
+
+    def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
+        """A container of the instance's image, or this machine's tools on a copy of the code."""
+        if getattr(start, "backend", "") == "docker":
+            image = f"polybench_{task['language']}_{task['id']}".lower()
+            env = checkout.open_image(image, start)
+            try:
+                checkout.hide_history(env)
+            except BaseException:
+                env.close()
+                raise
+            return env
+        return checkout.open_tree(base_tree(self._source(task)), start)
+
+    open_grading_environment = open_environment
+
+    def _source(self, task: PolyBenchTask) -> Source:
+        if not self.repositories:
+            return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
+        for name in (task["id"], task["repo"].replace("/", "__"), task["repo"]):
+            place = Path(self.repositories).expanduser() / name
+            if (place / ".git").exists() or (place / "HEAD").exists():
+                return GitRepository(str(place), task["base_commit"])
+            if place.is_dir():
+                return Directory(place)
+        raise EnvironmentFault(f"{self.repositories} has no clone or copy of {task['repo']}")
+
+    # --- submissions
+
+    def extract(self, task: PolyBenchTask, reply: str) -> Submission:
+        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+
+    def collect(self, task: PolyBenchTask, result: AgentResult, env: Environment) -> Submission:
+        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+        if diff.strip():
+            return Submission(text=diff, form="model_patch", raw=result.output)
+        return self.extract(task, result.output)
+
+    def gold(self, task: PolyBenchTask) -> Submission | None:
+        return Submission(text=task["patch"], form="model_patch")
+
+    def mutants(self, task: PolyBenchTask) -> Iterable[Submission]:
+        yield Submission(form="model_patch")
+        shorter = patches.without_hunk(task["patch"], largest_hunk(task["patch"]))
+        if shorter:
+            yield Submission(text=shorter, form="model_patch")
+
+    def attacks(self, task: PolyBenchTask) -> Iterable[tuple[str, Submission]]:
+        for name, patch in hostile_patches(task["test_patch"], task["fail_to_pass"]):
+            yield name, Submission(text=patch, form="model_patch")
+
+    # --- grading
+
+    def grade(self, task: PolyBenchTask, submission: Submission, env: Environment) -> Verdict:
+        patch = submission.text
+        metrics: dict[str, JSON] = dict(localization_accuracy(task["patch"], patch))
+        if not patch.strip():
+            return Verdict(
+                False, "the submission is an empty patch", metrics={**metrics, "generation": False}
+            )
+        before = _sources(env, patch)
+        application = apply_submission(
+            env,
+            patch,
+            root=TESTBED,
+            test_paths=patches.paths(task["test_patch"]),
+            expected=(task["patch"], task["test_patch"]),
+            attempts=ATTEMPTS,
+        )
+        metrics["generation"] = True
+        if not application.applied:
+            zero: dict[str, JSON] = {name: 0.0 for name in metrics if name.startswith("file_")}
+            return Verdict(
+                False,
+                "the patch does not apply",
+                metrics={**metrics, **zero, "patch_applied": False},
+            )
+        after = _sources(env, patch)
+        metrics["cst_node_recall"] = cst_node_recall(task["modified_nodes"], patch, before, after)
+        if application.steering:
+            metrics["steering_files"] = list(application.steering)
+        if application.overridden:
+            metrics["overridden_test_files"] = list(application.overridden)
+        if not put_tests(env, task["test_patch"], root=TESTBED):
+            raise GraderError("the test patch does not apply to the base commit")
+        return self._tested(task, env, metrics)
+
+    def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
+        timeout = self.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
+        script = f"set -uxo pipefail\n{task['test_command']}\n"
+        result = env.run_command(
+            ["bash", "-c", script], cwd=TESTBED, timeout=timeout, output_bytes=64 * 1024**2
+        )
+        text = (result.stderr + result.stdout).decode("utf-8", "replace")
+        log = f"{text}\nContainer exited with status code: {result.exit_code}\n"
+        evidence = {"log": log[-200_000:]}
+        if result.timed_out or result.truncated:
+            why = (
+                f"the tests did not end within {timeout:g} s"
+                if result.timed_out
+                else "the log was cut"
+            )
+            return Verdict(
+                False, why, metrics={**metrics, "timed_out": result.timed_out}, evidence=evidence
+            )
+        results = polybench_logs.reader(task["repo"], task["language"])(log)
+        missing = [name for name in task["fail_to_pass"] if name not in results.passed]
+        broken = [name for name in task["pass_to_pass"] if name in results.failed]
+        absent = [
+            name for name in task["pass_to_pass"] if name not in results.passed | results.failed
+        ]
+        resolved = bool(results) and not missing and not broken
+        metrics.update(
+            with_logs=bool(results),
+            all_f2p_passed=not missing,
+            no_p2p_failed=not broken,
+            p2p_absent=len(absent),
+            f2p_total=len(task["fail_to_pass"]),
+            p2p_total=len(task["pass_to_pass"]),
+        )
+        evidence["passed_tests"] = sorted(results.passed)  # type: ignore[assignment]
+        evidence["failed_tests"] = sorted(results.failed)  # type: ignore[assignment]
+        return Verdict(
+            resolved,
+            "" if resolved else _why(results, missing, broken),
+            metrics=metrics,
+            evidence=evidence,
+        )
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        return prepared(agent, SWEBenchConfig.for_lite())
+
+    def options(self) -> dict[str, JSON]:
+        return {
+            "split": self.split,
+            "language": self.language,
+            "repositories": self.repositories,
+            "test_timeout": self.test_timeout,
+        }
+
+
+def localization_accuracy(gold: str, patch: str) -> dict[str, float]:
+    """Recall, precision and F1 over the files a patch changes."""
+    found = retrieval.retrieval(retrieval.changed_files(gold), retrieval.changed_files(patch))
+    return {"file_recall": found.recall, "file_precision": found.precision, "file_f1": found.f1}
+
+
+def cst_node_recall(
+    modified_nodes: list[str] | None, patch: str, before: dict[str, bytes], after: dict[str, bytes]
+) -> float | None:
+    """Share of the reference's syntax nodes that a patch changes; None where it lists none."""
+    if not modified_nodes:
+        return None
+    return retrieval.retrieval(modified_nodes, retrieval.changed_nodes(patch, before, after)).recall
+
+
+def literal_list(value: Any) -> list[str]:
+    """F2P and P2P are lists, or the text of a Python list."""
+    if value is None:
+        return []
+    if isinstance(value, str):
+        value = ast.literal_eval(value)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of test names is expected")
+    return value
+
+
+def _nodes(value: Any) -> list[str] | None:
+    if isinstance(value, str):
+        value = json.loads(value)
+    return [str(node) for node in value] if value else None
+
+
+def _sources(env: Environment, patch: str) -> dict[str, bytes]:
+    found = {}
+    for file in patches.parse(patch):
+        if file.old and file.old == file.new and not re.search(r"(^|/)\.\.(/|$)", file.old):
+            try:
+                found[file.old] = env.read_file(f"{TESTBED}/{file.old}")
+            except OSError:
+                continue  # the patch names a file that is not there: it will not apply
+    return found
+
+
+def _why(results: polybench_logs.Results, missing: list[str], broken: list[str]) -> str:
+    if not results:
+        return "the log has no test results"
+    if missing:
+        return f"not passed: {', '.join(missing[:3])}" + (" …" if len(missing) > 3 else "")
+    return f"broken: {', '.join(broken[:3])}" + (" …" if len(broken) > 3 else "")
