@@ -76,10 +76,14 @@ def examine() -> Iterator[Finding]:
 
 
 def _confinement() -> Iterator[Finding]:
-    from chimera.sandbox import isolation
+    from chimera.sandbox import namespaces_available
 
-    level, detail = isolation()
-    yield Finding("Confinement", f"isolation: {level}", level == "namespaces", detail)
+    reason = namespaces_available()
+    if reason is None:
+        detail = "answers run in namespaces of their own, apart from their tests"
+    else:
+        detail = f"{reason}; verdicts are marked isolation: process. apt-get install bubblewrap"
+    yield Finding("Confinement", "namespaces", reason is None, detail)
 
 
 def _toolchains() -> Iterator[Finding]:

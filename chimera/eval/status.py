@@ -57,15 +57,19 @@ def _state(slug: str) -> BenchmarkStatus:
     if not record.is_file():
         return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", OFFICIAL[slug])
     content = json.loads(record.read_text(encoding="utf-8"))
-    gold, nothing, mutants = content["gold"], content["nothing"], content["mutants"]
-    proven = gold["passed"] + len(content.get("exceptions", ())) >= gold["total"] > 0
+    gold, nothing, mutants = (
+        content["answers"].get(answer, {"graded": 0, "as_due": 0})
+        for answer in ("gold", "empty", "mutant")
+    )
+    excepted = len(content.get("exceptions", ()))  # defects of the data set, each with its reason
+    proven = gold["as_due"] + excepted >= gold["graded"] > 0
     return BenchmarkStatus(
         slug=slug,
         state="validated" if proven else "partly validated",
         tasks=str(content["tasks"]),
-        gold=f"{gold['passed']}/{gold['total']}",
-        nothing=f"{nothing['passed']}/{nothing['total']}",
-        mutants=f"{mutants['caught']}/{mutants['total']}" if mutants["total"] else "–",
+        gold=f"{gold['as_due']}/{gold['graded']}",
+        nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
+        mutants=f"{mutants['as_due']}/{mutants['graded']}" if mutants["graded"] else "–",
         official=OFFICIAL[slug],
         note=content.get("note", ""),
     )

@@ -7,7 +7,7 @@ from collections.abc import Iterable
 from chimera.environments.base import Environment
 from chimera.eval import extract, mutate
 from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.code import python_tests
+from chimera.eval.graders.code import helpers, python_tests
 from chimera.eval.types import Submission, Task, Verdict
 from chimera.sandbox import Limits
 
@@ -36,7 +36,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
             prompt=PROMPT.format(header=row["prompt"].strip("\n")),
             header=row["prompt"],
             entry_point=entry_point,
-            tests=f"{row['test']}\ncheck({entry_point})\n",
+            tests=f"{helpers(row['prompt'], entry_point)}\n{row['test']}\ncheck({entry_point})\n",
             gold=row["canonical_solution"],
         )
 
@@ -54,8 +54,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
 
     def mutants(self, task: HumanEvalTask) -> Iterable[Submission]:
         program = task["header"] + task["gold"]
-        for mutant in mutate.python_mutants(program, function=task["entry_point"]):
-            yield Submission(text=mutant, form="solution")
+        return (Submission(text=mutant, form="solution") for mutant in mutate.python(program))
 
     def _program(self, task: HumanEvalTask, submission: Submission) -> str:
         """A completion follows the prompt; a solution is a program of its own."""
