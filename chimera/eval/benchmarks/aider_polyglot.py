@@ -358,11 +358,9 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
 def _declared(task: PolyglotTask, directory: Path) -> list[str]:
     """Names of tests that must be in the report, read from the data set's own test files."""
     language = LANGUAGES[task["language"]]
-    if language.declared is None:
-        return []
     names: list[str] = []
     for test in task["tests"]:
-        names += language.declared.findall(language.unskip((directory / test).read_text("utf-8")))
+        names += language.declared(language.unskip((directory / test).read_text("utf-8")))
     return names
 
 

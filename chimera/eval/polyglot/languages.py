@@ -73,7 +73,7 @@ class Language:
     read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
-    declared: re.Pattern[str] | None = None
+    declared: Callable[[str], list[str]] = lambda text: []
     unskip: Callable[[str], str] = lambda text: text
 
 
@@ -212,6 +212,26 @@ def _named(pattern: str) -> re.Pattern[str]:
     return re.compile(pattern, re.MULTILINE | re.DOTALL)
 
 
+def _cpp_tests(text: str) -> list[str]:
+    """Test cases that are compiled: those of optional parts of a file are not."""
+    text = re.split(r"^#if defined\(EXERCISM_INCLUDE_BENCHMARK\)", text, flags=re.MULTILINE)[0]
+    return re.findall(r'^TEST_CASE\(\s*"([^"]+)"', text, re.MULTILINE)
+
+
+def _java_tests(text: str) -> list[str]:
+    """Methods with @Test, but for those that stay disabled."""
+    text = re.sub(r"@Disabled\s+@Test\b", "", text)
+    return re.findall(r"@Test\b[^;{}]*?void\s+(\w+)\s*\(", text)
+
+
+def _rust_tests(text: str) -> list[str]:
+    """Test functions; those of a module or function behind a feature are not compiled."""
+    text = re.sub(r"#\[cfg\(feature[^\n]*\n(\s*)mod .*?\n\1\}", "", text, flags=re.DOTALL)
+    attributes = r"((?:#\[[^\n]*\]\s*)+)fn (\w+)\("
+    found = re.findall(attributes, text)
+    return [name for marks, name in found if "#[test]" in marks and "cfg(feature" not in marks]
+
+
 LANGUAGES: Mapping[str, Language] = {
     language.name: language
     for language in (
@@ -230,7 +250,7 @@ exit $code
             _junit,
             _cpp_toolchain,
             _named(r"All tests passed \([^\n]* in (\d+) test case"),
-            declared=_named(r'(?<!EXERCISM_INCLUDE_BENCHMARK\)\n)^TEST_CASE\(\s*"([^"]+)"'),
+            declared=_cpp_tests,
         ),
         Language(
             "go",
@@ -239,7 +259,7 @@ exit $code
             _go,
             _go_toolchain,
             _named(r"^ok()\s+\S"),
-            declared=_named(r"^func (Test\w+)\(\w+ \*testing\.T\)"),
+            declared=_named(r"^func (Test\w+)\(\w+ \*testing\.T\)").findall,
         ),
         Language(
             "java",
@@ -254,7 +274,7 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
             _junit_of_jupiter,
             _java_toolchain,
             _named(r"\b(\d+) tests successful"),
-            declared=_named(r"@Test\b[^;{}]*?void\s+(\w+)\s*\("),
+            declared=_java_tests,
             unskip=lambda text: re.sub(r"@Disabled\([^\n]*\)\s*\n", "", text),
         ),
         Language(
@@ -273,7 +293,7 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
             _junit,
             _python_toolchain,
             _named(r"(\d+) passed\b"),
-            declared=_named(r"^\s+def (test_\w+)\(self\b"),
+            declared=_named(r"^\s+def (test_\w+)\(self\b").findall,
         ),
         Language(
             "rust",
@@ -284,7 +304,7 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
             _cargo,
             _rust_toolchain,
             _named(r"test result: ok\. (\d+) passed"),
-            declared=_named(r"#\[test\]\s*(?:#\[[^\]]*\]\s*)*fn (\w+)\("),
+            declared=_rust_tests,
         ),
     )
 }
