@@ -1,4 +1,4 @@
-"""The worlds of tau-bench and tau2-bench: databases, tools, simulated users, conversations, rewards.
+"""The worlds of tau-bench and tau2-bench: databases, tools, users, conversations, rewards.
 
 `kernel` is what every domain shares; `airline`, `retail`, `telecom`, `banking` and `mock` are the
 domains; `legacy` holds the two domains of the first tau-bench, whose texts and rules differ.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
-from typing import Any, Literal
+from typing import Any, ClassVar, Literal
 
 from chimera.eval.tau.kernel import (
     Database,
@@ -166,7 +166,7 @@ def _dumped(values: Any) -> Any:
 
 class AirlineTools(Toolkit):
     official = "AirlineTools"
-    arguments = {
+    arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "reservation_id": "Id of the reservation, e.g. 'ZFA04Y'.",
         "origin": "Three-letter code of the airport of departure, e.g. 'SFO'.",
@@ -341,9 +341,9 @@ class AirlineTools(Toolkit):
             payment_id = attribute(payment, "payment_id")
             if payment_id not in owned:
                 raise ValueError(f"Payment method {payment_id} not found")
-            if owned[payment_id]["source"] in ("gift_card", "certificate"):
-                if owned[payment_id]["amount"] < payment["amount"]:
-                    raise ValueError(f"Not enough balance in payment method {payment_id}")
+            limited = owned[payment_id]["source"] in ("gift_card", "certificate")
+            if limited and owned[payment_id]["amount"] < payment["amount"]:
+                raise ValueError(f"Not enough balance in payment method {payment_id}")
         paid = sum(payment["amount"] for payment in payments)
         if paid != price:
             raise ValueError(

@@ -14,10 +14,13 @@ from copy import deepcopy
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimera.errors import DatasetError
-from chimera.eval.tau.kernel import Table, Toolkit, World, fresh
+from chimera.eval.tau.kernel import Table, World, fresh
+
+if TYPE_CHECKING:
+    from chimera.eval.tau.legacy import LegacyToolkit
 
 DOMAINS = ("airline", "retail", "telecom", "banking_knowledge", "mock")
 LEGACY_DOMAINS = ("airline", "retail")
@@ -84,13 +87,13 @@ class Domain:
 
     def _splits(self) -> Mapping[str, Sequence[str]]:
         path = self.folder / "split_tasks.json"
-        return read(path) if exists(path) else {}  # type: ignore[no-any-return]
+        return read(path) if exists(path) else {}
 
     def _all_tasks(self) -> Sequence[Mapping[str, Any]]:
         path = self.folder / "tasks.json"
         if exists(path):
             content = read(path)
-            return content["tasks"] if isinstance(content, dict) else content  # type: ignore[no-any-return]
+            return content["tasks"] if isinstance(content, dict) else content
         files = sorted((self.folder / "tasks").glob("task_*.json"))
         if not files:
             raise DatasetError(f"{self.folder}: no tasks.json")
@@ -195,7 +198,7 @@ def _loaded(path: Path, modified: int, load: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LegacyDomain:
-    """One domain of the first tau-bench on disk: `airline/tasks_test.json`, `airline/users.json`, …"""
+    """One domain of the first tau-bench on disk: `airline/tasks_test.json`, users, wiki, …"""
 
     name: str
     folder: Path
@@ -227,7 +230,7 @@ class LegacyDomain:
     def policy(self) -> str:
         return str(read(self.folder / "wiki.md"))
 
-    def toolkit(self) -> Toolkit:
+    def toolkit(self) -> LegacyToolkit:
         from chimera.eval.tau import legacy
 
         kind = legacy.LegacyAirline if self.name == "airline" else legacy.LegacyRetail

@@ -193,7 +193,7 @@ def _type_schema(hint: Any) -> dict[str, JSON]:
 def check_arguments(
     function: str, signature: inspect.Signature, arguments: Mapping[str, Any]
 ) -> None:
-    """Raise the TypeError Python gives a call with these keyword arguments, in its 3.10–3.12 words."""
+    """Raise the TypeError of a call with these keyword arguments, in the words of Python 3.12."""
     for name in arguments:
         if name not in signature.parameters:
             raise TypeError(f"{function}() got an unexpected keyword argument '{name}'")
@@ -220,7 +220,7 @@ def model(title: str, /, **fields: Any) -> type[BaseModel]:
 
 
 def checked(kind: type[BaseModel], value: Mapping[str, Any]) -> Record:
-    """The value as the model stores it: known fields in their order, numbers and defaults in place."""
+    """The value as the model stores it: known fields in their order, with their defaults."""
     return Record(kind(**value).model_dump())
 
 
@@ -313,7 +313,7 @@ class World:
         return True
 
     def respond(self, call: Call) -> Reply:
-        """Run a call as the agent or user makes it: whatever goes wrong is an answer, not a fault."""
+        """Run a call as agent or user makes it: what goes wrong is an answer, not a fault."""
         try:
             result = self.toolkit(call.requestor).call(call.name, call.arguments)
             self.sync()
@@ -322,7 +322,7 @@ class World:
             return Reply(f"Error: {error_text(error)}", error=True)
 
     def replay(self, call: Call) -> str | None:
-        """Run a gold call without keeping both sides in step; the text of what it raised, or None."""
+        """Run a gold call, not keeping both sides in step; the text of what it raised, or None."""
         try:
             self.toolkit(call.requestor).call(call.name, call.arguments)
         except Exception as error:  # noqa: BLE001 - gold calls may fail; officially that is only logged
@@ -406,7 +406,7 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 
 
 def calculate(expression: str) -> str:
-    """The value of an arithmetic expression, rounded to cents, as the `calculate` tools print it."""
+    """The value of an arithmetic expression, rounded to cents, as `calculate` prints it."""
     tree = ast.parse(expression.lstrip(" \t"), filename="<string>", mode="eval")
     return str(round(float(_evaluate(tree.body)), 2))
 

@@ -7,10 +7,10 @@ changed while its status is exactly "pending".
 
 from __future__ import annotations
 
-import hashlib
 import json
+from collections.abc import Mapping
 from copy import deepcopy
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.eval.tau.airline import (
     AIRPORTS,
@@ -34,6 +34,7 @@ from chimera.eval.tau.kernel import (
     calculate,
     check_arguments,
     error_text,
+    same_state,
     tool,
 )
 from chimera.eval.tau.retail import CANCEL_REASONS, RetailTools
@@ -61,9 +62,9 @@ class LegacyToolkit(Toolkit):
             return Reply(f"Error: {error_text(error)}", error=True)
         return Reply(result if isinstance(result, str) else json.dumps(result))
 
-    def data_hash(self) -> str:
-        """SHA-256 of the data as nested tuples with sorted keys: order and number types count."""
-        return hashlib.sha256(str(_hashable(self.db)).encode()).hexdigest()
+    def data_hash_equals(self, other: LegacyToolkit) -> bool:
+        """Whether the data have the same official hash: order and number types count."""
+        return same_state(self.db, other.db)
 
     @tool("generic")
     def calculate(self, expression: str) -> str:
@@ -90,17 +91,9 @@ class LegacyToolkit(Toolkit):
         return found
 
 
-def _hashable(value: Any) -> Any:
-    if isinstance(value, dict):
-        return tuple((key, _hashable(item)) for key, item in sorted(value.items()))
-    if isinstance(value, list):
-        return tuple(_hashable(item) for item in value)
-    return value
-
-
 class LegacyAirline(LegacyToolkit):
     official = "Airline"
-    arguments = {**AirlineTools.arguments, "thought": "The thought."}
+    arguments: ClassVar[Mapping[str, str]] = {**AirlineTools.arguments, "thought": "The thought."}
 
     def _day(self, flight: dict[str, Any], cabin: str, travellers: int) -> dict[str, Any]:
         number, date = flight["flight_number"], flight["date"]
@@ -302,7 +295,7 @@ class LegacyAirline(LegacyToolkit):
         """Change the flights of a reservation and settle the difference in price."""
         reservation = self._find("reservations", "reservation", reservation_id)
         travellers = len(reservation["passengers"])
-        changed: list[dict[str, Any]] = deepcopy(flights)  # type: ignore[arg-type]
+        changed: list[dict[str, Any]] = deepcopy(flights)
         price = 0
         for flight in changed:
             kept = [
@@ -348,7 +341,7 @@ def _without_dates(flight: dict[str, Any]) -> dict[str, Any]:
 
 class LegacyRetail(LegacyToolkit):
     official = "Retail"
-    arguments = {**RetailTools.arguments, "thought": "The thought."}
+    arguments: ClassVar[Mapping[str, str]] = {**RetailTools.arguments, "thought": "The thought."}
 
     def _pending(self, order_id: str, verb: str) -> dict[str, Any]:
         order = self._find("orders", "order", order_id)
@@ -439,7 +432,7 @@ class LegacyRetail(LegacyToolkit):
 
     @tool("read")
     def find_user_id_by_name_zip(self, first_name: str, last_name: str, zip: str) -> str:
-        """Find a customer's id by name and zip code, when the e-mail address does not lead to it."""
+        """Find a customer's id by name and zip code, when the e-mail address fails."""
         for user_id, user in self.db["users"].items():
             name = user["name"]
             if (

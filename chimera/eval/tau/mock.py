@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from chimera.eval.tau.kernel import Database, Record, Toolkit, model, normalised, tool
 
@@ -34,7 +34,7 @@ def load_user(raw: Any) -> Database:
 
 class MockTools(Toolkit):
     official = "MockTools"
-    arguments = {
+    arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the user, e.g. 'user_1'.",
         "task_id": "Id of the task, e.g. 'task_1'.",
         "title": "Title of the task.",
@@ -86,7 +86,9 @@ class MockTools(Toolkit):
 
 class MockUserTools(Toolkit):
     official = "MockUserTools"
-    arguments = {"notification_id": "Id of the notification, e.g. 'notif_1'."}
+    arguments: ClassVar[Mapping[str, str]] = {
+        "notification_id": "Id of the notification, e.g. 'notif_1'."
+    }
 
     @tool("read")
     def check_notifications(self) -> Sequence[Record]:

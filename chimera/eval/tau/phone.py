@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from chimera.eval.tau.kernel import Database, Toolkit, checked, model, normalised, tool
 
@@ -146,7 +147,7 @@ def _yes(value: bool) -> str:
 
 class TelecomUserTools(Toolkit):
     official = "TelecomUserTools"
-    arguments = {
+    arguments: ClassVar[Mapping[str, str]] = {
         "mode": "One of 4g_5g_preferred, 4g_only, 3g_only, 2g_only.",
         "app_name": "Name of the app, e.g. 'messaging'.",
         "permission": "The permission in lower case, e.g. 'storage'.",
@@ -270,7 +271,7 @@ class TelecomUserTools(Toolkit):
         return bool(device["data_enabled"] and not around["mobile_data_usage_exceeded"])
 
     def _speed(self) -> tuple[float | None, str, str]:
-        """Speed in Mbps (None without a connection), its rating and the advice that goes with it."""
+        """Speed in Mbps (None without a connection), its rating and the advice for it."""
         if not self._data_works():
             return None, "No Connection", ""
         device = self._device

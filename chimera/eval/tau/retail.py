@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import json
-from typing import Any, Literal
+from collections.abc import Mapping
+from typing import Any, ClassVar, Literal
 
 from chimera.eval.tau.kernel import (
     Database,
@@ -88,7 +89,7 @@ def _credit(method: dict[str, Any], amount: float) -> None:
 
 class RetailTools(Toolkit):
     official = "RetailTools"
-    arguments = {
+    arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "order_id": "Id of the order with its '#', e.g. '#W0000000'.",
         "product_id": "Id of the product type, e.g. '6086499569'; not an item id.",
@@ -218,7 +219,7 @@ class RetailTools(Toolkit):
 
     @tool("read")
     def find_user_id_by_name_zip(self, first_name: str, last_name: str, zip: str) -> str:
-        """Find a customer's id by name and zip code, when the e-mail address does not lead to it."""
+        """Find a customer's id by name and zip code, when the e-mail address fails."""
         for user_id, user in self.db["users"].items():
             name = user["name"]
             if (

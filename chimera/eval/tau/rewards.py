@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimera.errors import GraderError
-from chimera.eval.tau.kernel import Call, World, error_text
+from chimera.eval.tau.kernel import Call, Requestor, World, error_text
 from chimera.types import JSON
 
 Messages = Sequence[Mapping[str, Any]]
@@ -55,7 +55,7 @@ def _call(call: Mapping[str, Any], message: Mapping[str, Any]) -> Call:
     arguments = call.get("arguments")
     if not isinstance(arguments, Mapping) or not isinstance(call.get("name"), str):
         raise ValueError(f"not a tool call: {json.dumps(call, default=str)[:200]}")
-    side = "user" if requestor == "user" else "assistant"
+    side: Requestor = "user" if requestor == "user" else "assistant"
     return Call(call["name"], arguments, side, str(call.get("id") or ""))
 
 
@@ -268,7 +268,7 @@ def _holds(world: World, assertion: Mapping[str, Any]) -> bool:
         raise GraderError(f"{assertion['func_name']}: {error}") from None
     if not isinstance(result, bool):
         raise GraderError(f"{assertion['func_name']} is no assertion")
-    return result == assertion.get("assert_value", True)
+    return bool(result == assertion.get("assert_value", True))
 
 
 def _actions(

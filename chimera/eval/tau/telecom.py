@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import datetime
 import hashlib
-from collections.abc import Sequence
-from typing import Any, Literal
+from collections.abc import Mapping, Sequence
+from typing import Any, ClassVar, Literal
 
 from chimera.eval.tau.kernel import Database, Record, Toolkit, model, normalised, tool
 
@@ -131,7 +131,7 @@ def _new_bill(
 
 class TelecomTools(Toolkit):
     official = "TelecomTools"
-    arguments = {
+    arguments: ClassVar[Mapping[str, str]] = {
         "customer_id": "Id of the customer, e.g. 'C1001'.",
         "line_id": "Id of the line, e.g. 'L1001'; it must belong to the customer.",
         "bill_id": "Id of the bill, e.g. 'B1001'.",
