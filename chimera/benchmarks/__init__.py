@@ -1,0 +1,1 @@
+"""Chimera as an agent inside other programs' harnesses."""
