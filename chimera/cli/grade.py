@@ -141,12 +141,12 @@ def _grade_again(
         benchmark = create_benchmark(
             settings.benchmark, dataset=settings.dataset, options=pairs(settings.option, "--option")
         )
-        if benchmark.grading == "same":
+        tasks = _tasks_of(benchmark, manifest.get("predictions"))
+        if not benchmark.regradable:
             raise UsageError(
                 f"{benchmark.name()} is graded in the agent's own environment, which is gone; "
                 "run it again instead"
             )
-        tasks = _tasks_of(benchmark, manifest.get("predictions"))
         changed = errors = graded = 0
         for before, after in _verdicts_again(store, benchmark, tasks, manifest, workers):
             graded += 1

@@ -70,6 +70,11 @@ class Benchmark(ABC, Generic[TaskT]):
         """The fresh environment for `grading = "fresh"`."""
         return start(self.environment(task))
 
+    @property
+    def regradable(self) -> bool:
+        """Whether a stored submission is all that `grade` needs."""
+        return self.grading != "same"
+
     def gold(self, task: TaskT) -> Submission | None:
         """The reference answer, when the data set has one."""
         return None

@@ -484,9 +484,9 @@ def summary_row(store: RunStore) -> dict[str, JSON]:
     manifest = store.manifest()
     return {
         "run": Path(store.path).stem,
-        "benchmark": manifest.get("benchmark", {}).get("name", "?"),
+        "benchmark": manifest.get("identity", {}).get("benchmark", "?"),
         "model": manifest.get("model"),
-        "agent": manifest.get("agent", {}).get("name", "?"),
+        "agent": manifest.get("agent"),
         "passed": counts.get("passed", 0),
         "failed": counts.get("failed", 0),
         "errored": counts.get("error", 0),
