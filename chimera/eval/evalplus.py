@@ -17,7 +17,8 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval import cache, evalplus_oracle, extract, mutate
 from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.guard import guarded, packages_of
+from chimera.eval.graders.code import packages_of
+from chimera.eval.guard import guarded
 from chimera.eval.sanitize import sanitize
 from chimera.eval.types import Submission, Task, Verdict
 from chimera.sandbox import Limits, Outcome, call_function, judge_calls

@@ -32,9 +32,9 @@ RELATIVE = 1e-07
 
 def matches(inputs: list[Any], expected: Any, actual: Any) -> bool:
     """Whether one result is right; raises where EvalPlus's own comparison would."""
-    global TOLERANCE  # noqa: PLW0603 - the tolerance of one answer, as upstream keeps it
+    global TOLERANCE
     if DATASET == "humaneval" and ENTRY_POINT == "find_zero":
-        return abs(_polynomial(*inputs, actual)) <= TOLERANCE
+        return abs(_polynomial(inputs[0], actual)) <= TOLERANCE
     exact = actual == expected
     if DATASET == "mbpp":
         exact = _mbpp(exact, inputs, expected, actual)
@@ -65,7 +65,7 @@ def _mbpp(exact: Any, inputs: list[Any], expected: Any, actual: Any) -> Any:
     return exact
 
 
-def _polynomial(coefficients: list[float], x: float) -> float:
+def _polynomial(coefficients: list[float], x: Any) -> float:
     return sum(each * math.pow(x, power) for power, each in enumerate(coefficients))
 
 

@@ -161,9 +161,14 @@ def _with_preamble(program: str, prompt: str, entry_point: str | None) -> str:
     preamble = "".join(prompt.splitlines(keepends=True)[: (first or 1) - 1])
     if not preamble.strip():
         return program
+    return after_future_imports(program, preamble.rstrip() + "\n\n")
+
+
+def after_future_imports(program: str, preamble: str) -> str:
+    """The program with `preamble` before everything that may have something before it."""
     futures = _future_imports(program)
     lines = program.splitlines(keepends=True)
-    return "".join(lines[:futures]) + preamble.rstrip() + "\n\n" + "".join(lines[futures:])
+    return "".join(lines[:futures]) + preamble + "".join(lines[futures:])
 
 
 def _future_imports(program: str) -> int:

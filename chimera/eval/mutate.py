@@ -11,6 +11,7 @@ import re
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Mapping
 from itertools import zip_longest
+from typing import Any
 
 from chimera.eval.extract import parse_python
 
@@ -177,3 +178,19 @@ def numbers(gold: int) -> Iterator[str]:
     yield f"{gold}.5"
     yield f"{gold} or {gold + 1}"
     yield ""
+
+
+def values(gold: Any) -> Iterator[Any]:
+    """Plain values that are not the gold."""
+    if isinstance(gold, bool):
+        yield not gold
+    elif isinstance(gold, int | float):
+        yield gold + 1
+    elif isinstance(gold, str):
+        yield gold + "x"
+    elif isinstance(gold, list):
+        yield [*gold, 0]
+        if gold:
+            yield gold[:-1]
+    yield (gold,)
+    yield None if gold is not None else 0

@@ -1,0 +1,258 @@
+"""MBPP (974 tasks, or the 427 sanitized ones) by its asserts, and MBPP+ by EvalPlus's rules."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Callable, Iterable, Mapping
+from pathlib import Path
+from typing import Any, Literal, get_args
+
+from chimera.environments.base import Environment
+from chimera.errors import DatasetError
+from chimera.eval import extract, mutate
+from chimera.eval.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.evalplus import EvalPlusBenchmark
+from chimera.eval.graders.code import python_tests
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.sandbox import Limits
+from chimera.types import JSON
+
+Split = Literal["sanitized", "full"]
+Part = Literal["all", "prompt", "test", "validation", "train"]
+Prompt = Literal["three-shot", "zero-shot", "one-assert"]
+
+FILES: Mapping[str, tuple[str, ...]] = {
+    "sanitized": ("sanitized-mbpp.json", "sanitized-mbpp.jsonl", "sanitized-mbpp.json.gz"),
+    "full": ("mbpp.jsonl", "mbpp.json", "mbpp.jsonl.gz"),
+}
+PARTS: Mapping[str, range] = {
+    "all": range(1, 975),
+    "prompt": range(1, 11),
+    "test": range(11, 511),
+    "validation": range(511, 601),
+    "train": range(601, 975),
+}
+EXAMPLES = (2, 3, 4)
+SHOWN_TESTS = 3
+LIMITS = Limits(cpu_seconds=10.0)
+#: The template of the paper.
+QUESTION = (
+    "You are an expert Python programmer, and here is your task: {text} "
+    "Your code should pass these tests:\n\n{tests}\n"
+)
+ZERO_SHOT = QUESTION + "{setup}\nAnswer with the whole program in one Python code block."
+ONE_ASSERT = '"""\n{text}\n{tests}\n"""\n'
+
+
+class MBPPTask(Task):
+    code: str
+    entry_point: str | None
+    imports: str
+    tests: str
+    challenge: str
+
+
+class MBPP(DatasetBenchmark[MBPPTask]):
+    slug = "mbpp"
+    setup = (
+        "Get it with `chimera datasets pull mbpp`, or put sanitized-mbpp.json (427 problems) "
+        "or mbpp.jsonl (974) there."
+    )
+    grading = "none"
+
+    def __init__(
+        self,
+        dataset_path: str | Path | None = None,
+        split: Split = "sanitized",
+        limit: int | None = None,
+        part: Part = "all",
+        prompt: Prompt = "three-shot",
+    ) -> None:
+        super().__init__(dataset_path, limit)
+        for name, value, known in (
+            ("split", split, get_args(Split)),
+            ("part", part, get_args(Part)),
+            ("prompt", prompt, get_args(Prompt)),
+        ):
+            if value not in known:
+                raise DatasetError(f"mbpp: no {name} '{value}'; there are: {', '.join(known)}")
+        self.split, self.part, self.prompt = split, part, prompt
+        self._examples: str | None = None
+
+    def source(self) -> Path:
+        place = self.place()
+        if not place.is_dir():
+            return place
+        for name in FILES[self.split]:
+            if (place / name).exists():
+                return place / name
+        raise self._missing(place / FILES[self.split][0])
+
+    def task(self, row: Row) -> MBPPTask | None:
+        number = int(row["task_id"])
+        if number not in PARTS[self.part]:
+            return None
+        if self.split == "sanitized" and "prompt" not in row:
+            raise ValueError(f"task {number} is of the full split; say --option split=full")
+        code = row["code"].replace("\r\n", "\n")
+        tests = list(row["test_list"])
+        if not tests:
+            raise ValueError(f"task {number} has no tests")
+        imports = "".join(f"{line}\n" for line in row.get("test_imports") or ())
+        setup = (row.get("test_setup_code") or "").replace("\r\n", "\n")
+        return MBPPTask(
+            id=str(number),
+            prompt=self._prompt(row),
+            code=code,
+            entry_point=_entry_point(code, tests),
+            imports=imports,
+            tests="\n".join([imports, setup, *tests]),
+            challenge="\n".join(
+                [imports, setup, *challenge]
+                if (challenge := row.get("challenge_test_list"))
+                else []
+            ),
+        )
+
+    def _prompt(self, row: Row) -> str:
+        text = row.get("prompt") or row["text"]
+        shown = list(row["test_list"])[:SHOWN_TESTS]
+        if self.prompt == "one-assert":
+            return ONE_ASSERT.format(text=text, tests=shown[0])
+        if self.prompt == "zero-shot":
+            setup = row.get("test_setup_code") or ""
+            setup = f"\nThey are run after:\n{setup}\n" if setup else ""
+            return ZERO_SHOT.format(text=text, tests="\n".join(shown), setup=setup)
+        if self._examples is None:
+            found = {int(row["task_id"]): row for row in rows(self.source())}
+            missing = [number for number in EXAMPLES if number not in found]
+            if missing:
+                raise ValueError(f"the three-shot prompt needs tasks {missing}, which are not here")
+            self._examples = "".join(
+                _question(found[number]) + f"[BEGIN]\n{_code(found[number])}\n[DONE]\n"
+                for number in EXAMPLES
+            )
+        return f"{self._examples}{_question(row)}[BEGIN]\n"
+
+    def extract(self, task: MBPPTask, reply: str) -> Submission:
+        """Up to `[DONE]`, as the paper has it; then the block that defines the function."""
+        text = extract.without_reasoning(reply).partition("[DONE]")[0]
+        text = text.rpartition("[BEGIN]")[2]
+        if self.prompt == "one-assert" or extract.fenced_blocks(text):
+            text = extract.python_program(text, entry_point=task["entry_point"])
+        return Submission(text=text, raw=reply)
+
+    def grade(self, task: MBPPTask, submission: Submission, env: Environment) -> Verdict:
+        program = submission.text.replace("\r\n", "\n")
+        if submission.form == "completion" and self.prompt == "one-assert":
+            program = task["prompt"] + program
+        program = extract.after_future_imports(program, task["imports"])
+        names = [task["entry_point"]] if task["entry_point"] else []
+        verdict = python_tests(program, task["tests"], limits=LIMITS, names=names)
+        if not task["challenge"]:
+            return verdict
+        challenge = python_tests(program, task["challenge"], limits=LIMITS, names=names)
+        return Verdict(
+            verdict.passed, verdict.why, metrics={**verdict.metrics, "challenge": challenge.passed}
+        )
+
+    def gold(self, task: MBPPTask) -> Submission:
+        return Submission(text=task["code"])
+
+    def mutants(self, task: MBPPTask) -> Iterable[Submission]:
+        return (Submission(text=program) for program in mutate.python(task["code"]))
+
+    def options(self) -> dict[str, JSON]:
+        return {"split": self.split, "part": self.part, "prompt": self.prompt}
+
+
+def _question(row: Row) -> str:
+    tests = "\n".join(list(row["test_list"])[:SHOWN_TESTS])
+    return QUESTION.format(text=row.get("prompt") or row["text"], tests=tests)
+
+
+def _code(row: Row) -> str:
+    return str(row["code"]).replace("\r\n", "\n").strip()
+
+
+def _entry_point(code: str, tests: list[str]) -> str | None:
+    """The function of the reference that the tests call."""
+    tree = extract.parse_python(code)
+    called = extract.parse_python("\n".join(tests))
+    if tree is None or called is None:
+        return None
+    names = {node.id for node in ast.walk(called) if isinstance(node, ast.Name)}
+    defined = [node.name for node in tree.body if isinstance(node, ast.FunctionDef)]
+    return next((name for name in reversed(defined) if name in names), None)
+
+
+class MBPPPlus(EvalPlusBenchmark):
+    """MBPP+: 378 of MBPP's tasks with many more inputs."""
+
+    slug = "mbpp-plus"
+    setup = "Get it with `chimera datasets pull mbpp-plus`, or put MbppPlus.jsonl.gz there."
+    files = (
+        "MbppPlus.jsonl.gz",
+        "MbppPlus.jsonl",
+        "MbppPlus-v0.2.0.jsonl",
+        "MbppPlus-NoExtreme.jsonl.gz",
+    )
+    dataset = "mbpp"
+
+    def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:
+        """JSON has no tuples, sets and complex numbers; EvalPlus says which task had them."""
+        number = int(task_id.rpartition("/")[2])
+        for read, numbers in INPUT_READERS:
+            if number in numbers:
+                return [read(arguments) for arguments in inputs]
+        return inputs
+
+
+def _tuples(values: Iterable[Any]) -> list[Any]:
+    return [tuple(value) for value in values]
+
+
+def _all_tuples(value: Any) -> Any:
+    return tuple(map(_all_tuples, value)) if isinstance(value, list) else value
+
+
+def _set_or_dict(value: Any) -> Any:
+    return set(value) if isinstance(value, list) and value else {}
+
+
+Reader = Callable[[list[Any]], list[Any]]
+INPUT_READERS: tuple[tuple[Reader, frozenset[int]], ...] = (
+    (
+        _tuples,
+        frozenset(
+            {2, 116, 132, 143, 222, 261, 273, 394, 399, 421, 424, 429, 470, 560, 579, 596, 616}
+            | {630, 726, 740, 744, 809}
+        ),
+    ),
+    (
+        lambda inputs: [_tuples(each) for each in inputs],
+        frozenset({63, 64, 70, 94, 120, 237, 272, 299, 400, 409, 417, 438, 473, 614, 780}),
+    ),
+    (lambda inputs: [_tuples(inputs[0]), inputs[1]], frozenset({75, 413, 444, 753})),
+    (lambda inputs: [inputs[0], tuple(inputs[1])], frozenset({106, 750})),
+    (lambda inputs: [list(map(_set_or_dict, inputs[0]))], frozenset({115})),
+    (lambda inputs: [float(inputs[0]), complex(inputs[1])], frozenset({124})),
+    (
+        lambda inputs: [tuple(inputs[0]), inputs[1]],
+        frozenset({250, 405, 446, 617, 720, 763, 808}),
+    ),
+    (lambda inputs: [tuple(_tuples(each)) for each in inputs], frozenset({259, 401, 445})),
+    (
+        lambda inputs: [
+            tuple(tuple(each) if isinstance(each, list) else each for each in inputs[0])
+        ],
+        frozenset({278}),
+    ),
+    (lambda inputs: [tuple(inputs[0]), *inputs[1:3]], frozenset({307})),
+    (
+        lambda inputs: [{key: tuple(value) for key, value in inputs[0].items()}, *inputs[1:]],
+        frozenset({722}),
+    ),
+    (lambda inputs: [complex(inputs[0])], frozenset({252})),
+    (lambda inputs: list(map(_all_tuples, inputs)), frozenset({580, 615, 791})),
+)
