@@ -95,20 +95,23 @@ class LiveDisplay(_Base):
     """Progress, rate so far, cost, running trials and errors by kind, on a terminal."""
 
     def __init__(self) -> None:
+        from rich.console import Console
         from rich.live import Live
 
-        self._live = Live(get_renderable=self._render, refresh_per_second=4, transient=True)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], float] = {}
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._total, self._resumed, self._cost = 0, 0, 0.0
         self._began = time.monotonic()
+        self._live = Live(
+            get_renderable=self._render,
+            console=Console(stderr=True),
+            refresh_per_second=4,
+            transient=True,
+        )
 
     def __enter__(self) -> Self:
-        from rich.console import Console
-
-        self._live.console = Console(stderr=True)
         self._live.start()
         return self
 
