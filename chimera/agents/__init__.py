@@ -24,6 +24,7 @@ AGENTS: Mapping[str, str] = {
     "weasel": "react with bash only",
     "shrew": "react for small models: four tools, 30 steps",
     "ferret": "react that refuses to work outside a confined environment",
+    "terminal": "a loop over a tmux session in the task's environment",
     "command": "any command-line agent, as in 'command:claude -p {prompt}'",
     "oracle": "hands in the reference answer",
     "nop": "hands in nothing",
@@ -109,6 +110,10 @@ def _class(kind: str, name: str) -> tuple[Any, dict[str, Any]]:
         from chimera.agents.direct import DirectAgent
 
         return DirectAgent, {}
+    if kind == "terminal":
+        from chimera.benchmarks.terminal_bench_agent import TerminalAgent
+
+        return TerminalAgent, {}
     if kind in AGENTS:
         from chimera.agents.presets import PRESETS
         from chimera.agents.react import ReactAgent

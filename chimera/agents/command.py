@@ -34,6 +34,7 @@ class CommandAgent:
     free: bool = False  # the command spends no money, so that a budget need not watch it
 
     name = "command"
+    needs_environment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "pass_env", tuple(self.pass_env))

@@ -62,6 +62,8 @@ class ReactAgent:
     confined_only: bool = False
     loop: LoopConfig = LoopConfig()
 
+    needs_environment = True
+
     def __post_init__(self) -> None:
         if self.max_steps < 1:
             raise UsageError(f"agent '{self.name}' needs at least one step, not {self.max_steps}")

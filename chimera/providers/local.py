@@ -64,13 +64,12 @@ def _start_server() -> LocalServer:
     except ImportError as error:
         raise UsageError(f"local/smollm2 needs xllamacpp: {error}\n  {INSTALL}") from None
     key = secrets.token_urlsafe(24)
-    threads = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else 4
     settings = xllamacpp.CommonParams()
     settings.model.path = str(path)
     settings.model_alias = {"smollm2"}
     settings.n_ctx = CONTEXT_TOKENS * PARALLEL
     settings.n_parallel = PARALLEL
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = min(threads, 8)
+    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = _threads()
     settings.api_keys = [key]
     settings.port = 0
     settings.ui = False
@@ -84,6 +83,15 @@ def _start_server() -> LocalServer:
         raise UsageError(f"local/smollm2: llama.cpp cannot start with {path}: {error}") from None
     atexit.register(_servers.clear)
     return LocalServer(handle.listening_address, key, handle)
+
+
+def _threads() -> int:
+    """Half the cores: llama.cpp's threads wait for each other, and a core shared with a grader
+    makes all of them slow (ten times, with two threads on two busy cores)."""
+    wanted = os.environ.get("CHIMERA_LOCAL_THREADS", "")
+    if wanted.isdigit() and int(wanted) > 0:
+        return int(wanted)
+    return max(1, min(8, (os.cpu_count() or 2) // 2))
 
 
 @dataclass(frozen=True, kw_only=True)

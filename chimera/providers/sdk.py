@@ -45,7 +45,8 @@ def talk(
     except (CallFailed, LimitReached):
         raise
     except sdk.APIStatusError as error:
-        raise status_failure(name, error.status_code, error.response.headers, str(error)) from None
+        detail = str(error.body or error.message)
+        raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APITimeoutError as error:
         raise CallFailed(
             f"{name}: no answer within {timeout:.0f} s", retryable=True, maybe_charged=_sent(error)
