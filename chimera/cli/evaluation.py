@@ -22,7 +22,8 @@ from chimera.eval.datasets import DatasetBenchmark, cache_dir
 from chimera.eval.harness import Harness, Interrupted
 from chimera.eval.registry import create_benchmark
 from chimera.eval.results import EvalResult
-from chimera.eval.store import RunStore, find_run, new_run_path, runs_dir
+from chimera.eval.runs import find_run, new_run_path, runs_dir
+from chimera.eval.store import RunStore
 from chimera.providers.meter import Limits
 from chimera.types import JSON
 

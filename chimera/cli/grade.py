@@ -19,7 +19,8 @@ from chimera.eval.executors.threads import ThreadExecutor
 from chimera.eval.harness import Harness
 from chimera.eval.predictions import Stored, plan
 from chimera.eval.registry import create_benchmark
-from chimera.eval.store import RunStore, find_run, new_run_path, runs_dir
+from chimera.eval.runs import find_run, new_run_path, runs_dir
+from chimera.eval.store import RunStore
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.types import TrialRecord
 

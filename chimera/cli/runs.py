@@ -12,7 +12,8 @@ from chimera.cli.display import money, print_summary
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.results import EvalResult, TaskEvalResult
-from chimera.eval.store import SUFFIX, RunStore, find_run, runs_dir, summary_row
+from chimera.eval.runs import SUFFIX, find_run, runs_dir, summary_row
+from chimera.eval.store import RunStore
 from chimera.eval.types import TrialRecord
 
 

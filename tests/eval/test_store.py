@@ -7,7 +7,8 @@ import sqlite3
 import pytest
 
 from chimera.errors import UsageError
-from chimera.eval.store import RunStore, StoredBudget, find_run, new_run_path
+from chimera.eval.runs import find_run, new_run_path
+from chimera.eval.store import RunStore, StoredBudget
 from chimera.eval.types import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, ToolCall, Usage
