@@ -30,6 +30,8 @@ class Benchmark(ABC, Generic[TaskT]):
     environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
     #: The agent that plays it when none is named.
     default_agent: ClassVar[str] = "direct"
+    #: Trials at once for each core, when nobody says: few where grading compiles or runs suites.
+    trials_per_core: ClassVar[int] = 4
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
 

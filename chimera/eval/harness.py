@@ -110,7 +110,8 @@ class Harness:
             self.observer.started(spec.task["id"], spec.sample)
             return run_trial(spec, budget=budget, checkpoint=store.write)
 
-        workers = self.concurrency or min(32, (os.cpu_count() or 1) * 4)
+        cores = os.cpu_count() or 1
+        workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
         executor: ThreadExecutor[TrialSpec, TrialRecord] = ThreadExecutor(
             work, min(workers, max(1, len(plan)))
         )
