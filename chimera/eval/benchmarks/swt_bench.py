@@ -278,7 +278,7 @@ def _applied(env: Environment, patch: str) -> bool:
 
 
 def _as_applied(env: ReopenedEnvironment, patch: str) -> str:
-    """The patch with the line numbers it really has in the tree, where it may apply with offsets."""
+    """The patch with the line numbers it has in the tree, where it may apply with offsets."""
     with env.fresh() as inside:
         if not _applied(inside, patch):
             raise GraderError("the gold patch does not apply to the base commit")

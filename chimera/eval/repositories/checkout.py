@@ -22,8 +22,9 @@ class PythonSetup:
 
     source: Source
     python: str
-    pins: tuple[str, ...]
+    pins: tuple[str, ...]  # a closed list: nothing that they depend on is added
     interpreters: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()  # installed with what they depend on
 
     def tree(self) -> BaseTree:
         return base_tree(self.source)
@@ -32,7 +33,7 @@ class PythonSetup:
         return virtual_environment(
             self.python,
             self.pins,
-            requirements=self.tree().requirements(),
+            requirements=(*self.requirements, *self.tree().requirements()),
             interpreters=self.interpreters,
         )
 

@@ -188,7 +188,7 @@ _RUNNER_MODULES = frozenset(
         "packaging", "attr", "exceptiongroup", "tomli", "hypothesis", "nose", "chimera_watch",
     }
 )  # fmt: skip
-_ROOTS = ("", "src", "lib", "test", "tests", "testing", "bin")
+_ROOTS = ((), ("src",), ("lib",), ("bin",))
 
 
 def steering_files(diff: str, *, expected: Sequence[str] = ()) -> frozenset[str]:
@@ -216,20 +216,18 @@ def steers(path: str, *, new: bool) -> bool:
 
 
 def _shadows(path: PurePosixPath) -> bool:
-    """A new file that `import unittest` (or pytest, …) would find before the real one."""
+    """A new file that `import unittest` (or pytest, …) would find before the real one.
+
+    Such a file must lie where a runner looks first: at the root of the code, or among the tests.
+    """
     if path.suffix not in (".py", ".so", ".pyc"):
         return False
-    modules = _RUNNER_MODULES | sys.stdlib_module_names
-    for root in _ROOTS:
-        parts = path.parts
-        if root:
-            if parts[0] != root or len(parts) < 2:
-                continue
-            parts = parts[1:]
-        module = parts[0] if len(parts) > 1 else parts[0].split(".")[0]
-        if module in modules and not (len(parts) > 1 and parts[-1] != "__init__.py"):
-            return True
-    return False
+    is_package = path.name == "__init__.py"
+    module = path.parent.name if is_package else path.name.split(".")[0]
+    folders = path.parts[:-2] if is_package else path.parts[:-1]
+    if module not in _RUNNER_MODULES | sys.stdlib_module_names:
+        return False
+    return folders in _ROOTS or any(folder.startswith("test") for folder in folders)
 
 
 def drop_files(diff: str, unwanted: frozenset[str]) -> str:

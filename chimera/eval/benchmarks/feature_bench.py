@@ -1,0 +1,362 @@
+"""FeatureBench: put a feature back that was taken out of a project, or write the package anew."""
+
+from __future__ import annotations
+
+import json
+import re
+import shlex
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, Literal
+
+from chimera.agents.base import Agent
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.eval import extract
+from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
+from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.graders.patch_apply import apply_submission
+from chimera.eval.graders.watch import place_watch, read_account
+from chimera.eval.reports import pytest_summary
+from chimera.eval.reports.types import Status
+from chimera.eval.repositories import checkout, patches
+from chimera.eval.repositories.hostile import hostile_patches
+from chimera.eval.repositories.source import GitRepository, Patched, Source, SourceDistribution
+from chimera.eval.repositories.swe_instance import CODE_HOST, interpreters_named, test_ids
+from chimera.eval.repositories.virtualenvs import TESTBED
+from chimera.eval.types import Submission, Task, Verdict
+from chimera.types import JSON, AgentResult
+
+DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
+ATTEMPTS = ("git apply --whitespace=fix --verbose {file}",)
+#: Releases whose files around the feature are those of the draft's base commit.
+RELEASES: Mapping[str, str] = {"pydata/xarray@97f3a746": "xarray==2025.10.1"}
+
+Split = Literal["full", "lite", "fast"]
+
+
+class FeatureTask(Task):
+    repo: str
+    base_commit: str
+    level: str
+    start_patch: str  # removes the feature (and its tests)
+    gold: str  # empty where the benchmark has none
+    test_patch: str
+    test_patch_removes: bool  # official rows: reversing it brings the tests back
+    fail_to_pass: list[str]  # test files
+    pass_to_pass: list[str]
+    image: str
+    test_command: str
+    timeout: float
+    timeout_one: int | None
+    python: str
+    pins: list[str]
+
+
+class FeatureBench(DatasetBenchmark[FeatureTask]):
+    slug = "feature-bench"
+    setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
+    grading = "fresh"
+    environments = ("docker", "bubblewrap")
+    default_agent = "react"
+
+    def __init__(
+        self,
+        dataset_path: str | Path | None = None,
+        split: Split = "lite",
+        limit: int | None = None,
+        level_filter: str | None = None,
+        *,
+        repositories: str | None = None,
+        interpreters: Sequence[str] | None = None,
+    ) -> None:
+        super().__init__(dataset_path, limit)
+        if split not in ("full", "lite", "fast"):
+            raise UsageError(f"split must be full, lite or fast, got {split!r}")
+        if level_filter not in (None, "lv1", "lv2"):
+            raise UsageError(f"level_filter must be lv1 or lv2, got {level_filter!r}")
+        self.split, self.level_filter = split, level_filter
+        self.repositories = repositories
+        self.interpreters = interpreters_named(interpreters)
+
+    def source(self) -> Path:
+        place = self.place()
+        if place.is_dir():
+            names = [f"{self.split}{ending}" for ending in (".jsonl", ".jsonl.gz", ".parquet")]
+            for name in (*names, "featurebench_draft_runnable.jsonl.gz"):
+                if (place / name).exists():
+                    return place / name
+            raise self._missing(place)
+        return place
+
+    def task(self, row: Row) -> FeatureTask | None:
+        instance = str(row["instance_id"])
+        level = instance.rpartition(".")[2]
+        if level not in ("lv1", "lv2"):
+            raise DatasetError(f"{instance}: an id ends in .lv1 or .lv2")
+        if self.level_filter not in (None, level):
+            return None
+        draft = "start_patch" in row
+        if not draft and "patch" not in row:
+            raise DatasetError(
+                f"{instance}: the row has a statement but no patches; it cannot be run"
+            )
+        settings = _settings(row.get("repo_settings"))
+        files = row.get("test_files") if draft else test_ids(row["FAIL_TO_PASS"])
+        return FeatureTask(
+            id=instance,
+            prompt=str(row["problem_statement"]),
+            metadata={"level": level, "repo": str(row["repo"]), "draft": draft},
+            repo=str(row["repo"]),
+            base_commit=str(row.get("base_commit") or ""),
+            level=level,
+            start_patch=str(row["start_patch"] if draft else row["patch"]),
+            gold=str(row["patch"]) if draft else _official_gold(row, level),
+            test_patch=str(row["test_patch"]),
+            test_patch_removes=not draft and level == "lv1",
+            fail_to_pass=list(files or ()),
+            pass_to_pass=[] if draft else list(test_ids(row.get("PASS_TO_PASS") or [])),
+            image=str(row.get("image_name") or row.get("instance_image") or ""),
+            test_command=_command(str(row["repo"]), settings),
+            timeout=float(settings.get("timeout_run", 600)),
+            timeout_one=None if draft else int(settings.get("timeout_one", 10)),
+            python=str(row.get("python") or ""),
+            pins=list(row.get("pins") or ()),
+        )
+
+    # --- environments
+
+    def environment(self, task: FeatureTask) -> EnvironmentSpec:
+        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
+
+    def open_environment(self, task: FeatureTask, start: StartEnvironment) -> Environment:
+        if task["python"]:
+            return checkout.open_virtualenv(self._setup(task), start)
+        if not task["image"]:
+            raise UsageError(f"{task['id']}: neither an image nor Python pins are known for it")
+        env = checkout.open_image(task["image"], start)
+        try:
+            _take_feature_out(task, env)
+        except BaseException:
+            env.close()
+            raise
+        return env
+
+    open_grading_environment = open_environment
+
+    def _setup(self, task: FeatureTask) -> checkout.PythonSetup:
+        source = Patched(self._source(task), (task["start_patch"],))
+        wanted = tuple(task["pins"])
+        return checkout.PythonSetup(source, task["python"], (), self.interpreters, wanted)
+
+    def _source(self, task: FeatureTask) -> Source:
+        if self.repositories:
+            place = Path(self.repositories).expanduser() / task["repo"].replace("/", "__")
+            return GitRepository(str(place), task["base_commit"])
+        release = RELEASES.get(f"{task['repo']}@{task['base_commit'][:8]}")
+        if release:
+            return SourceDistribution(release)
+        return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
+
+    # --- submissions
+
+    def extract(self, task: FeatureTask, reply: str) -> Submission:
+        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+
+    def collect(self, task: FeatureTask, result: AgentResult, env: Environment) -> Submission:
+        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+        if diff.strip():
+            return Submission(text=diff, form="model_patch", raw=result.output)
+        return self.extract(task, result.output)
+
+    def gold(self, task: FeatureTask) -> Submission | None:
+        return Submission(text=task["gold"], form="model_patch") if task["gold"] else None
+
+    def mutants(self, task: FeatureTask) -> Iterable[Submission]:
+        yield Submission(form="model_patch")
+        shorter = patches.without_hunk(task["gold"], largest_hunk(task["gold"]))
+        if shorter:
+            yield Submission(text=shorter, form="model_patch")
+
+    def attacks(self, task: FeatureTask) -> Iterable[tuple[str, Submission]]:
+        for name, patch in hostile_patches(task["test_patch"], task["fail_to_pass"]):
+            yield name, Submission(text=patch, form="model_patch")
+
+    # --- grading
+
+    def grade(self, task: FeatureTask, submission: Submission, env: Environment) -> Verdict:
+        metrics: dict[str, JSON] = {"pass_rate": 0.0, "level": task["level"]}
+        if not submission.text.strip():
+            return Verdict(False, "the submission is an empty patch", score=0.0, metrics=metrics)
+        application = apply_submission(
+            env,
+            submission.text,
+            root=TESTBED,
+            test_paths=frozenset(task["fail_to_pass"][:1]),
+            expected=(task["gold"], task["test_patch"]),
+            attempts=ATTEMPTS,
+        )
+        if not application.applied:
+            return Verdict(False, "the patch does not apply", score=0.0, metrics=metrics)
+        if application.steering:
+            metrics["steering_files"] = list(application.steering)
+        _bring_tests(task, env)
+        target = task["fail_to_pass"][0]
+        run = _run(task, env, target)
+        why = run.why
+        broken = [name for name in task["pass_to_pass"] if _run(task, env, name).why]
+        resolved = not why and not broken
+        metrics.update(
+            pass_rate=pytest_summary.pass_rate(run.statuses),
+            f2p_exit_code=run.exit_code,
+            p2p_failed=len(broken),
+        )
+        if broken and not why:
+            why = f"existing tests fail: {', '.join(broken[:3])}"
+        return Verdict(
+            resolved,
+            why,
+            score=float(resolved),
+            metrics=metrics,
+            evidence={"tests": run.statuses, "log": run.log[-100_000:]},
+        )
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        return prepared(agent, SWEBenchConfig.for_lite())
+
+    def options(self) -> dict[str, JSON]:
+        return {
+            "split": self.split,
+            "level_filter": self.level_filter,
+            "repositories": self.repositories,
+            "interpreters": dict(self.interpreters),
+        }
+
+
+def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, float]:
+    """%Resolved and %Passed over all tasks of the split, not over those that were answered."""
+    resolved = sum(verdict.passed for verdict in verdicts)
+    passed = sum(float(verdict.metrics.get("pass_rate") or 0.0) for verdict in verdicts)
+    return {"resolved": round(resolved / total, 4), "passed": round(passed / total, 4)}
+
+
+@dataclass(frozen=True, slots=True)
+class FileRun:
+    """Tests of one file: what was seen, the exit code, and why it does not count, if so."""
+
+    statuses: dict[str, Status]
+    exit_code: int
+    why: str
+    log: str
+
+
+def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
+    """Run one test file.
+
+    Upstream takes exit code 0 as success; here at least one test must also be known to have passed.
+    """
+    watch = place_watch(env, "pytest")
+    limit = f" --timeout={task['timeout_one']}" if task["timeout_one"] else ""
+    command = watch.command(f"{task['test_command']}{limit} {shlex.quote(file)}")
+    result = env.run_command(
+        ["bash", "-c", f"( {command} ) 2>&1"],
+        cwd=TESTBED,
+        timeout=task["timeout"],
+        variables=watch.variables(),
+        output_bytes=64 * 1024**2,
+    )
+    log = result.stdout.decode("utf-8", "replace")
+    if task["repo"] == "pydantic/pydantic":
+        statuses = pytest_summary.verbose(log)
+    else:
+        statuses = pytest_summary.summary(log, subtests=task["repo"].startswith("mesonbuild/"))
+    account = read_account(env, watch)
+    if result.timed_out:
+        why = f"{file}: no end within {task['timeout']:g} s"
+        return FileRun(statuses, result.exit_code, why, log)
+    if result.exit_code != 0:
+        failed = [name for name, status in statuses.items() if status in ("FAILED", "ERROR")]
+        why = f"not passed: {', '.join(failed[:3]) or file}"
+        return FileRun(statuses, result.exit_code, why, log)
+    if not account.finished or not any(s in ("PASSED", "XFAIL") for _, s in account.results):
+        why = f"{file}: the command ended with 0, but no test is known to have passed"
+        return FileRun(statuses, 0, why, log)
+    return FileRun(statuses, 0, "", log)
+
+
+def _bring_tests(task: FeatureTask, env: Environment) -> None:
+    env.write_file("/tmp/tests.diff", task["test_patch"].rstrip("\n") + "\n")
+    target = shlex.quote(task["fail_to_pass"][0])
+    reverse = " -R" if task["test_patch_removes"] else ""
+    command = f"rm -f -- {target} && git apply{reverse} --whitespace=nowarn /tmp/tests.diff"
+    result = env.run_command(command, cwd=TESTBED)
+    if result.exit_code != 0:
+        raise GraderError(f"the tests cannot be put in place: {result.output[-300:]}")
+
+
+def _take_feature_out(task: FeatureTask, env: Environment) -> None:
+    """The official starting state inside an official image."""
+    if task["level"] == "lv2":
+        raise UsageError(
+            f"{task['id']}: level 2 tasks are not supported by this version of Chimera"
+        )
+    env.write_file("/tmp/start.diff", task["start_patch"].rstrip("\n") + "\n")
+    tests = " ".join(shlex.quote(name) for name in task["fail_to_pass"])
+    script = (
+        f"rm -rf {TESTBED}/* && cp -r /root/my_repo/* {TESTBED}/ && "
+        f"git apply --whitespace=fix /tmp/start.diff && rm -f /tmp/start.diff && rm -rf -- {tests}"
+    )
+    result = env.run_command(script, cwd=TESTBED, timeout=600)
+    if result.exit_code != 0:
+        raise GraderError(f"the starting state cannot be made: {result.output[-300:]}")
+    checkout.hide_history(env)
+
+
+def _official_gold(row: Row, level: str) -> str:
+    """Official rows carry the patch that removes the feature: gold is its reverse, for level 1."""
+    if level != "lv1":
+        return ""
+    hidden = set(test_ids(row["FAIL_TO_PASS"]))
+    kept = [f for f in patches.parse(str(row["patch"])) if not ({f.old, f.new} & hidden)]
+    return "".join(reverse(file) for file in kept)
+
+
+def reverse(file: patches.FilePatch) -> str:
+    """The patch that undoes one file's patch."""
+    swap = {"+": "-", "-": "+"}
+    lines = []
+    for line in file.text.split("\n")[:-1]:
+        if line.startswith("--- "):
+            lines.append("+++ " + _other_side(line[4:]))
+        elif line.startswith("+++ "):
+            lines.insert(len(lines) - 1, "--- " + _other_side(line[4:]))
+        elif line.startswith("@@"):
+            lines.append(re.sub(r"^@@ -(\S+) \+(\S+) @@", r"@@ -\2 +\1 @@", line))
+        elif line.startswith("new file mode"):
+            lines.append(line.replace("new file", "deleted file"))
+        elif line.startswith("deleted file mode"):
+            lines.append(line.replace("deleted file", "new file"))
+        elif line.startswith("index "):
+            continue
+        else:
+            lines.append(swap.get(line[:1], line[:1]) + line[1:])
+    return "\n".join(lines) + "\n"
+
+
+def _other_side(name: str) -> str:
+    return {"a/": "b/", "b/": "a/"}.get(name[:2], name[:2]) + name[2:]
+
+
+def _settings(value: Any) -> Mapping[str, Any]:
+    if isinstance(value, str):
+        value = json.loads(value)
+    return value or {}
+
+
+def _command(repo: str, settings: Mapping[str, Any]) -> str:
+    if repo == "pydantic/pydantic":
+        return "pytest -rA -v --color=no"
+    command = str(settings.get("test_cmd") or DEFAULT_COMMAND)
+    return f"uv run {command}" if settings.get("use_uv") else command
