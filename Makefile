@@ -11,7 +11,7 @@ LIMIT ?= 5
 .PHONY: demo test test-full check lock clean
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT)
+	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) --max-tokens 400
 
 test: $(VENV)/.installed-test
 	scripts/run-tests.sh $(BIN)/python
