@@ -6,6 +6,7 @@ import pickle
 import threading
 import time
 from collections.abc import Callable
+from typing import ClassVar
 
 import pytest
 
@@ -22,7 +23,7 @@ QUESTION = [Message.system("You are brief."), Message.user("Name a colour.")]
 class Clock:
     name = "clock"
     description = "The time of day"
-    parameters = {"type": "object", "properties": {"zone": {"type": "string"}}}
+    parameters: ClassVar = {"type": "object", "properties": {"zone": {"type": "string"}}}
 
 
 @pytest.fixture(params=["openai", "anthropic"])

@@ -1,0 +1,210 @@
+"""Agents by name, and those that need no loop: direct, oracle, nop, replay, command."""
+
+from __future__ import annotations
+
+import json
+import pickle
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimera.agents import AGENTS, Agent, create_agent, needs_model
+from chimera.agents.presets import PRESETS
+from chimera.environments import Environment
+from chimera.environments.none import NoEnvironment
+from chimera.errors import AgentError, UsageError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.types import Submission, Task
+from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.types import AgentResult
+
+
+class Sums(Benchmark[Task]):
+    def name(self) -> str:
+        return "sums"
+
+    def tasks(self) -> list[Task]:
+        return [Task(id="a", prompt="1 + 1"), Task(id="b", prompt="2 + 2")]
+
+    def evaluate(self, task: Task, agent_output: str, env: Environment) -> bool:
+        return agent_output == "2"
+
+    def gold(self, task: Task) -> Submission | None:
+        return Submission("2") if task["id"] == "a" else None
+
+
+class Shouting:
+    """A user's own agent."""
+
+    def __init__(self, loud: bool = False, model: str | None = None) -> None:
+        self.loud = loud
+        self.model = model
+
+    def run(self, prompt: str, env: Environment) -> AgentResult:
+        return AgentResult(prompt.upper() if self.loud else prompt)
+
+
+def test_direct_asks_once():
+    agent = create_agent("direct", model="scripted/echo", temperature=0.0)
+
+    result = agent.run("hello", NoEnvironment())
+
+    assert (result.output, result.steps, result.stop_reason) == ("hello", 1, "done")
+    assert [step.message.role for step in result.trajectory] == ["user", "assistant"]
+    assert isinstance(agent, Agent)
+
+
+def test_direct_keeps_the_limits_of_the_trial():
+    meter = Meter(limits=Limits(max_tokens=1))
+    agent = create_agent("direct", model="scripted/echo")
+    with metered(meter):
+        agent.run("first", NoEnvironment())
+        result = agent.run("second", NoEnvironment())
+
+    assert (result.output, result.stop_reason) == ("", "limit:tokens")
+
+
+def test_oracle_hands_in_the_reference_and_nop_nothing():
+    benchmark = Sums()
+    tasks = benchmark.tasks()
+
+    assert create_agent("oracle").submit(benchmark, tasks[0], 0, NoEnvironment()).text == "2"
+    with pytest.raises(UsageError, match="no reference answer"):
+        create_agent("oracle").submit(benchmark, tasks[1], 0, NoEnvironment())
+    assert create_agent("nop").run("1 + 1", NoEnvironment()) == AgentResult("")
+
+
+def test_replay_hands_in_the_nth_stored_answer(tmp_path: Path):
+    file = tmp_path / "predictions.jsonl"
+    lines = [("a", "2"), ("b", "4"), ("a", "3")]
+    file.write_text("".join(json.dumps({"task_id": i, "output": o}) + "\n" for i, o in lines))
+    agent = pickle.loads(pickle.dumps(create_agent("replay", options={"path": str(file)})))
+    benchmark = Sums()
+    first, second = benchmark.tasks()
+
+    handed = [
+        agent.submit(benchmark, task, sample, NoEnvironment()).text
+        for task, sample in ((first, 0), (first, 1), (second, 0))
+    ]
+
+    assert handed == ["2", "3", "4"]
+    with pytest.raises(AgentError, match="none for its sample 1"):
+        agent.submit(benchmark, second, 1, NoEnvironment())
+    assert len(agent.identity()["predictions"]) == 64
+
+
+@pytest.mark.parametrize("name", [name for name in AGENTS if needs_model(name)])
+def test_every_agent_is_a_value_made_by_its_name(name: str):
+    agent = create_agent(name.replace("_", "-"), model="scripted/echo", seed=3)
+
+    again = pickle.loads(pickle.dumps(agent))
+
+    assert again == agent
+    assert again.identity() == agent.identity()
+    assert json.dumps(agent.identity())
+    assert agent.identity()["agent"] == name
+
+
+def test_presets_differ_as_their_names_promise():
+    assert PRESETS["weasel"]["tools"] == ("bash",)
+    assert PRESETS["shrew"]["max_steps"] == 30
+    assert len(PRESETS["shrew"]["tools"]) == 4
+    assert PRESETS["ferret"]["confined_only"] is True
+    assert "ipython" in PRESETS["mink"]["tools"]
+    assert create_agent("shrew", model="scripted/echo", max_steps=5).max_steps == 5
+
+
+@pytest.mark.parametrize(
+    ("name", "arguments", "complaint"),
+    [
+        ("direkt", {}, "unknown agent"),
+        ("direct", {"model": "scripted/echo", "max_steps": 3}, "takes no 'max_steps'"),
+        ("direct", {"model": "scripted/echo", "options": {"colour": "red"}}, "no option 'colour'"),
+        ("oracle", {"options": {"x": "1"}}, "no option 'x'"),
+        ("replay", {}, "needs a prediction file"),
+        ("replay", {"options": {"path": "/nowhere.jsonl"}}, "no prediction file"),
+        ("command", {}, "needs a command"),
+        ("react", {"model": "scripted/echo", "max_steps": 0}, "at least one step"),
+        ("nowhere.to.be.found:Agent", {}, "no module"),
+        ("json:Agent", {}, "has no 'Agent'"),
+    ],
+)
+def test_what_cannot_be_made_is_said(name: str, arguments: dict[str, Any], complaint: str):
+    with pytest.raises(UsageError, match=complaint):
+        create_agent(name, **arguments)
+
+
+def test_an_agent_of_ones_own_gets_its_options():
+    agent = create_agent(f"{__name__}:Shouting", model="any", options={"loud": "true"})
+
+    assert agent.run("hey", NoEnvironment()).output == "HEY"
+    assert agent.model == "any"
+
+
+def test_options_of_the_model_reach_it():
+    agent = create_agent(
+        "direct", model="scripted/echo", options={"price": "1/2", "attempts": "2", "timeout": "9"}
+    )
+
+    assert agent.provider.attempts == 2
+    assert agent.provider.timeout == 9.0
+    assert agent.provider.price().output == 2.0
+
+
+@pytest.mark.parametrize(
+    "template",
+    ["command:cat", "command:printf %s {prompt}", "command:cat {prompt_file}"],
+)
+def test_a_command_gets_the_prompt_whole(env: Environment, template: str):
+    prompt = "quote ' and \" and $HOME and {model} and\nlines"
+
+    result = create_agent(template).run(prompt, env)
+
+    assert result.output == prompt
+    assert result.cost is None
+    assert env.list_files() == []
+
+
+def test_a_command_gets_only_the_variables_it_was_promised(
+    env: Environment, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("WANTED_API_KEY", "wanted-secret-value")
+    monkeypatch.setenv("OTHER_API_KEY", "other-secret-value")
+    command = (
+        'command:echo "<${WANTED_API_KEY:+set}> <${OTHER_API_KEY:-unset}>"; echo $WANTED_API_KEY'
+    )
+
+    result = create_agent(command, options={"pass_env": "WANTED_API_KEY"}).run("?", env)
+
+    assert result.output == "<set> <unset>\n[redacted]\n"
+
+
+def test_a_command_that_fails_is_an_error_of_the_trial(local_env: Environment):
+    with pytest.raises(AgentError, match=r"exit code 4: .*no such luck"):
+        create_agent("command:echo no such luck >&2; exit 4").run("?", local_env)
+
+
+def test_a_command_out_of_time_hands_in_what_it_said(local_env: Environment):
+    agent = create_agent("command:echo begun; sleep 60", options={"timeout": "1"})
+
+    result = agent.run("?", local_env)
+
+    assert (result.output, result.stop_reason) == ("begun\n", "limit:time")
+
+
+def test_a_command_is_not_run_under_a_budget_it_cannot_keep(local_env: Environment):
+    with metered(Meter(budget=Budget(1.0))):
+        with pytest.raises(UsageError, match="limit on money"):
+            create_agent("command:true").run("?", local_env)
+        assert create_agent("command:true", options={"free": "yes"}).run("?", local_env).cost == 0.0
+
+
+def test_a_command_needs_somewhere_to_run():
+    with pytest.raises(UsageError, match="environment with commands"):
+        create_agent("command:true").run("?", NoEnvironment())
+
+
+def test_a_missing_variable_is_said_before_anything_runs(local_env: Environment):
+    with pytest.raises(UsageError, match="NOT_SET_ANYWHERE"):
+        create_agent("command:true", options={"pass_env": "NOT_SET_ANYWHERE"}).run("?", local_env)
