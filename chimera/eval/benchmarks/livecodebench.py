@@ -197,6 +197,8 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         private = private if self.tests == "all" else None
         cases = read_cases(public, "public tests") + self._private_cases(private)
         if not cases:
+            if self.tests == "public":
+                return None
             raise ValueError(f"{identifier} has no tests")
         metadata = problem.get("metadata") or "{}"
         metadata = json.loads(metadata) if isinstance(metadata, str) else metadata
