@@ -15,7 +15,7 @@ import socket
 import subprocess
 import tempfile
 import threading
-from collections import defaultdict
+from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any, Literal
@@ -25,6 +25,7 @@ from chimera.sandbox import launch
 
 START_SECONDS = 60.0
 GRACE_SECONDS = 30.0  # beyond the wall limit, for a server on a machine that is busy
+JUDGE_MEMORY = 8 << 30  # address space: values of an answer are decoded there
 REPLY_BYTES = 1 << 16
 
 
@@ -59,6 +60,7 @@ class Worker:
             else None,
             "scratch": self.scratch or "",
             "packages": self.packages,
+            "memory": JUDGE_MEMORY,
         }
         if confined:
             command = launch.confined_command(settings, self.packages)
@@ -126,20 +128,48 @@ class Worker:
         return self.control.fileno() >= 0 and self.process.poll() is None
 
 
+class Turns:
+    """Permits handed out in the order they were asked for, so that nobody waits for ever."""
+
+    def __init__(self, permits: int) -> None:
+        self._free = permits
+        self._lock = threading.Lock()
+        self._waiting: deque[tuple[int, threading.Event]] = deque()
+
+    @contextmanager
+    def take(self, permits: int) -> Iterator[None]:
+        turn = threading.Event()
+        with self._lock:
+            self._waiting.append((permits, turn))
+            self._admit()
+        turn.wait()
+        try:
+            yield
+        finally:
+            with self._lock:
+                self._free += permits
+                self._admit()
+
+    def _admit(self) -> None:
+        while self._waiting and self._waiting[0][0] <= self._free:
+            permits, turn = self._waiting.popleft()
+            self._free -= permits
+            turn.set()
+
+
 class Pool:
     """At most `size` verdicts at a time; `alone=True` waits until no other is under way."""
 
     def __init__(self, size: int) -> None:
         self.size = size
-        self._permits = threading.Semaphore(size)
-        self._alone = threading.Lock()
+        self._turns = Turns(size)
         self._lock = threading.Lock()
         self._idle: dict[tuple[str, ...], list[Worker]] = defaultdict(list)
         self._closed = False
 
     @contextmanager
     def lease(self, packages: Sequence[str] = (), *, alone: bool = False) -> Iterator[Worker]:
-        with self._permit(alone):
+        with self._turns.take(self.size if alone else 1):
             key = tuple(packages)
             with self._lock:
                 idle = self._idle[key]
@@ -157,20 +187,6 @@ class Pool:
                     self._idle[key].append(worker)
             if not keep:
                 worker.close()
-
-    @contextmanager
-    def _permit(self, alone: bool) -> Iterator[None]:
-        if not alone:
-            with self._permits:
-                yield
-            return
-        with self._alone:
-            for _ in range(self.size):
-                self._permits.acquire()
-            try:
-                yield
-            finally:
-                self._permits.release(self.size)
 
     def close(self) -> None:
         with self._lock:
