@@ -1,0 +1,167 @@
+"""Names of models: prefixes, well-known bare names, keys and addresses from the usual places."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.providers import create_provider, redact
+from chimera.providers.factory import KNOWN_MODELS, SERVICES
+from chimera.types import Usage
+
+KEY = "a-key-that-nobody-must-see"
+
+
+@pytest.fixture(autouse=True)
+def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
+    for service in SERVICES.values():
+        for name in (*service.key_variables, *service.base_url_variables):
+            monkeypatch.delenv(name, raising=False)
+    for name in ("ANTHROPIC_MODEL", "OPENAI_MODEL"):
+        monkeypatch.delenv(name, raising=False)
+
+
+@pytest.mark.parametrize(
+    ("model", "variables", "kind", "served", "base_url"),
+    [
+        ("openai/gpt-4o", {"OPENAI_API_KEY": KEY}, "OpenAIProvider", "gpt-4o", "api.openai.com"),
+        ("gpt-4o-mini", {"OPENAI_API_KEY": KEY}, "OpenAIProvider", "gpt-4o-mini", "api.openai.com"),
+        ("o3", {"OPENAI_API_KEY": KEY}, "OpenAIProvider", "o3", "api.openai.com"),
+        (
+            "claude-sonnet-4-5",
+            {"ANTHROPIC_API_KEY": KEY},
+            "AnthropicProvider",
+            "claude-sonnet-4-5",
+            "api.anthropic.com",
+        ),
+        (
+            "openrouter/meta/llama-3",
+            {"OPENROUTER_API_KEY": KEY},
+            "OpenAIProvider",
+            "meta/llama-3",
+            "openrouter.ai",
+        ),
+        ("gemini-2.5-pro", {"GOOGLE_API_KEY": KEY}, "OpenAIProvider", "gemini-2.5-pro", "google"),
+        ("gemini/g", {"GEMINI_API_KEY": KEY}, "OpenAIProvider", "g", "googleapis.com"),
+        ("grok-4", {"XAI_API_KEY": KEY}, "OpenAIProvider", "grok-4", "api.x.ai"),
+        ("glm-5", {"ZAI_API_KEY": KEY}, "OpenAIProvider", "glm-5", "api.z.ai/api/paas"),
+        (
+            "glm-5",
+            {
+                "ANTHROPIC_BASE_URL": "https://api.z.ai/api/anthropic",
+                "ANTHROPIC_AUTH_TOKEN": KEY,
+            },
+            "AnthropicProvider",
+            "glm-5",
+            "api.z.ai/api/anthropic",
+        ),
+        ("ollama/llama3.2:1b", {}, "OpenAIProvider", "llama3.2:1b", "http://localhost:11434/v1"),
+        ("qwen3:8b", {"OLLAMA_HOST": "box:99"}, "OpenAIProvider", "qwen3:8b", "http://box:99/v1"),
+        ("vllm/a/b", {"VLLM_BASE_URL": "http://gpu/v1"}, "OpenAIProvider", "a/b", "http://gpu/v1"),
+        ("sglang/x", {}, "OpenAIProvider", "x", "localhost:30000"),
+        ("mine", {"OPENAI_BASE_URL": "http://here/v1", "OPENAI_API_KEY": KEY},
+         "OpenAIProvider", "mine", "http://here/v1"),
+    ],
+)  # fmt: skip
+def test_a_name_leads_to_its_service(
+    monkeypatch: pytest.MonkeyPatch,
+    model: str, variables: dict[str, str], kind: str, served: str, base_url: str,
+):  # fmt: skip
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    provider: Any = create_provider(model)
+
+    assert type(provider).__name__ == kind
+    assert provider.model == served
+    assert provider.name == model
+    assert base_url in provider.base_url
+    assert KEY not in repr(provider)
+    assert KEY not in str(provider.identity())
+
+
+def test_a_key_of_an_anthropic_compatible_service_goes_as_a_bearer_token(
+    monkeypatch: pytest.MonkeyPatch,
+):
+    monkeypatch.setenv("ANTHROPIC_AUTH_TOKEN", KEY)
+    provider: Any = create_provider("anthropic/claude-x")
+
+    assert provider.bearer is True
+    assert create_provider("anthropic/claude-x", api_key=KEY).bearer is False  # type: ignore[attr-defined]
+
+
+@pytest.mark.parametrize("service", [n for n, s in SERVICES.items() if s.key_required])
+def test_a_missing_key_names_its_variable(service: str):
+    with pytest.raises(UsageError, match=SERVICES[service].key_variables[0]):
+        create_provider(f"{service}/model")
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        ("", "no model was named"),
+        ("never-heard-of", "unknown model"),
+        ("local/gpt-5", "there is: local/smollm2"),
+        ("somewhere/model", "unknown model"),
+    ],
+)
+def test_what_is_no_model_is_said(model: str, complaint: str):
+    with pytest.raises(UsageError, match=complaint):
+        create_provider(model)
+
+
+def test_the_usual_variables_name_the_model(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("ANTHROPIC_MODEL", "scripted/echo")
+
+    assert create_provider().name == "scripted/echo"
+
+
+def test_every_well_known_name_leads_somewhere():
+    assert {service for _, service in KNOWN_MODELS} <= SERVICES.keys()
+
+
+def test_prices_are_looked_up_by_address_stated_or_unknown():
+    usage = Usage(1_000_000, 1_000_000)
+
+    def cost(model: str, **settings: Any) -> float | None:
+        price = create_provider(model, api_key=KEY, **settings).price()
+        return None if price is None else price.cost(usage)
+
+    assert cost("openai/gpt-4o-mini") == pytest.approx(0.15 + 0.60)
+    assert (cost("claude-sonnet-4-5") or 0) > 1
+    assert cost("openai/never-heard-of") is None
+    assert cost("openai/gpt-4o-mini", base_url="http://gateway.example/v1") is None
+    assert cost("openai/gpt-4o-mini", base_url="http://g/v1", price="1/2") == pytest.approx(3.0)
+    assert cost("vllm/anything") == 0.0
+
+
+@pytest.mark.parametrize("price", ["1", "a/b", "1/2/3", "-1/2", ""])
+def test_a_price_that_is_none_is_refused(price: str):
+    with pytest.raises(UsageError, match="price"):
+        create_provider("scripted/echo", price=price)
+
+
+def test_cached_tokens_cost_less():
+    price = create_provider("openai/gpt-4o-mini", api_key=KEY).price()
+    assert price is not None
+
+    assert price.cost(Usage(1000, 0, 900)) < price.cost(Usage(1000, 0, 0))
+
+
+def test_keys_are_redacted_wherever_they_come_from(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("SOME_API_KEY", "from-the-environment-1")
+    create_provider("openai/gpt-4o", api_key="given-by-hand-42")
+    shaped = "-".join(["sk", "ant", "api03", "a1B2c3D4" * 4])
+    text = f"a from-the-environment-1 b given-by-hand-42 c {shaped} d sk-learn-is-a-library"
+
+    assert redact(text) == "a [redacted] b [redacted] c [redacted] d sk-learn-is-a-library"
+
+
+def test_short_values_and_ordinary_words_are_left_alone(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setenv("OTHER_API_KEY", "none")
+
+    assert redact("there is none; hf_transfer, task-0123456789012345678901") == (
+        "there is none; hf_transfer, task-0123456789012345678901"
+    )

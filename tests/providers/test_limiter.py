@@ -1,0 +1,83 @@
+"""How many calls run at once follows what the endpoint allows."""
+
+from __future__ import annotations
+
+import threading
+import time
+
+from chimera.providers.limiter import AdaptiveLimiter, limiter_for
+
+
+def test_a_refusal_halves_the_limit_once_for_calls_of_one_wave():
+    limiter = AdaptiveLimiter(initial=16)
+    wave = [limiter.acquire() for _ in range(16)]
+
+    for began in wave:
+        assert began is not None
+        limiter.refused(began, None)
+
+    assert limiter.limit == 8
+    later = time.monotonic()
+    while later <= limiter._halved_at:
+        later = time.monotonic()
+    limiter.refused(later, None)
+    assert limiter.limit == 4
+
+
+def test_successes_raise_the_limit_slowly_up_to_the_highest():
+    limiter = AdaptiveLimiter(initial=2, highest=3)
+    for _ in range(2):
+        limiter.succeeded()
+
+    assert 2.8 < limiter.limit < 3
+    for _ in range(10):
+        limiter.succeeded()
+    assert limiter.limit == 3
+
+
+def test_no_more_than_the_limit_run_at_once():
+    limiter = AdaptiveLimiter(initial=3, highest=3)
+    most, lock = [0], threading.Lock()
+
+    def work() -> None:
+        assert limiter.acquire() is not None
+        with lock:
+            most[0] = max(most[0], limiter.running)
+        time.sleep(0.005)
+        limiter.release()
+
+    threads = [threading.Thread(target=work) for _ in range(12)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+
+    assert most[0] == 3
+    assert limiter.running == 0
+
+
+def test_one_call_is_always_allowed_and_waiting_ends():
+    limiter = AdaptiveLimiter(initial=1)
+    began = limiter.acquire()
+    assert began is not None
+    limiter.refused(began, None)
+
+    assert limiter.limit == 1
+    assert limiter.acquire(timeout=0.01) is None
+    limiter.release()
+    assert limiter.acquire(timeout=0.01) is not None
+
+
+def test_a_pause_holds_for_every_call():
+    limiter = AdaptiveLimiter()
+    limiter.refused(time.monotonic(), 0.2)
+
+    assert limiter.acquire(timeout=0.01) is None
+    began = limiter.acquire(timeout=30)
+    assert began is not None
+    assert began >= limiter._not_before
+
+
+def test_an_endpoint_has_one_limiter():
+    assert limiter_for("https://one") is limiter_for("https://one")
+    assert limiter_for("https://one") is not limiter_for("https://two")
