@@ -12,13 +12,13 @@ import shutil
 import tempfile
 import time
 import tomllib
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
 from chimera.errors import DatasetError, EnvironmentFault
-from chimera.eval import harbor_verifier
+from chimera.eval import harbor_attacks, harbor_verifier
 from chimera.eval.archives import archives_in, cache_dir, unpacked
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.datasets import DatasetBenchmark, Row, digest
@@ -309,7 +309,13 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
         return harbor_verifier.run_solution(task, env)
 
+    def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
+        return harbor_attacks.attacks()
+
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
+        if submission.form == harbor_attacks.COMMANDS:
+            env.run_command(submission.text, timeout=task["agent_seconds"] or 3600.0)
+            env.stop_processes()
         verdict = harbor_verifier.verify(task, env)
         if self.base_images:
             metrics = {**verdict.metrics, "image": "rebuilt"}

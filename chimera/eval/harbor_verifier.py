@@ -67,16 +67,16 @@ def _typed_solution(task: HarborTask, env: Environment) -> Submission:
     """The older form's list of keystrokes, typed into a terminal."""
     import yaml
 
-    from chimera.eval.terminal import TmuxTerminal
+    from chimera.benchmarks.terminal import TmuxTerminal, settle
 
     content = yaml.safe_load((Path(task["directory"]) / "solution.yaml").read_text("utf-8"))
-    with TmuxTerminal(env) as terminal:
-        for entry in content:
-            keys = str(entry["command"])
-            enter = entry.get("append_enter", True)
-            terminal.send(keys + ("\n" if enter else ""))
-            terminal.wait(float(entry.get("max_timeout_sec", 180.0)))
-        return Submission(text=terminal.screen())
+    terminal = TmuxTerminal.inside(env)
+    terminal.start()
+    for entry in content:
+        enter = "\n" if entry.get("append_enter", True) else ""
+        terminal.send(str(entry["command"]) + enter)
+        settle(terminal, float(entry.get("max_timeout_sec", 180.0)))
+    return Submission(text=terminal.screen())
 
 
 def resolved(variables: Mapping[str, str]) -> dict[str, str]:
@@ -99,7 +99,8 @@ def verify(task: HarborTask, env: Environment) -> Verdict:
     place = Path(task["directory"])
     restored = restore_tools(env)
     _must(env, CLEAN)
-    env.copy_in(place / "tests", "/tests") if (place / "tests").is_dir() else None
+    if (place / "tests").is_dir():
+        env.copy_in(place / "tests", "/tests")
     if task["form"] == "yaml":
         env.copy_in(place / "run-tests.sh", "/tests/run-tests.sh")
     if not any((place / "tests" / name).exists() for name in ("pytest.ini", "pyproject.toml")):

@@ -17,6 +17,7 @@ from chimera.errors import DatasetError
 from chimera.eval.archives import archives_in, unpacked
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.polyglot.attacks import attacks
 from chimera.eval.polyglot.conversation import TwoAttempts, reply_files, second_message
 from chimera.eval.polyglot.languages import LANGUAGES, TestRun, run_command, run_tests
 from chimera.eval.types import Submission, Task, Verdict
@@ -273,6 +274,11 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
         yield Submission(files=stubs)
         yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
+
+    def attacks(self, task: PolyglotTask) -> Iterable[tuple[str, Submission]]:
+        directory = Path(task["directory"])
+        stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
+        return attacks(task["language"], stubs, task["tests"])
 
 
 def _is_exercises_root(place: Path) -> bool:

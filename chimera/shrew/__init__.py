@@ -1,0 +1,1 @@
+"""Shrew: the preset for small models."""

@@ -1,0 +1,1 @@
+"""Benchmarks with defaults that fit small models."""
