@@ -9,6 +9,7 @@ is ever unpickled or evaluated; a value that is not plain goes to `export`, whic
 from __future__ import annotations
 
 import json
+import json.encoder
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -58,8 +59,21 @@ def is_flat(value: Any) -> bool:
     """Whether the elements are JSON as they are. This is the fast way for long lists."""
     kinds = set(map(type, value))
     if kinds == {int}:
-        return bool(min(value) > -LONG_INTEGER and max(value) < LONG_INTEGER)
+        return min(value) > -LONG_INTEGER and max(value) < LONG_INTEGER  # type: ignore[no-any-return]
     return kinds <= FLAT_BUT_INTEGERS
+
+
+def snapshot(value: Any) -> Any:
+    return list(value.items()) if isinstance(value, dict) else list(value)
+
+
+def differs(value: Any, old: list[Any]) -> bool:
+    new = snapshot(value)
+    if len(new) != len(old):
+        return True
+    if isinstance(value, dict):
+        return any(a is not c or b is not d for (a, b), (c, d) in zip(new, old, strict=True))
+    return any(a is not b for a, b in zip(new, old, strict=True))
 
 
 def refuse(value: Any) -> Any:
@@ -71,7 +85,7 @@ class Encoder:
 
     def __init__(self, objects: list[Any], export: Callable[[Any], Any] = refuse) -> None:
         self.objects = objects
-        self.numbers = {id(each): number for number, each in enumerate(objects)}
+        self.numbers = {id(each): number for number, each in enumerate(objects)} if objects else {}
         self.export = export
 
     def encode(self, value: Any) -> Any:
@@ -80,6 +94,10 @@ class Encoder:
             if kind is int and not -LONG_INTEGER < value < LONG_INTEGER:
                 return {"i": hex(value)}
             return value
+        if kind is list and id(value) not in self.numbers:
+            self.numbers[id(value)] = len(self.objects)
+            self.objects.append(value)
+            return value if is_flat(value) else [self.encode(each) for each in value]
         if kind is tuple:
             return {"t": self.contents(value)}
         if isinstance(value, MUTABLE):
@@ -110,6 +128,14 @@ class Encoder:
         else:
             tag = "s" if isinstance(value, set) else "q" if isinstance(value, deque) else "B"
         return {tag: contents}
+
+    def changes(self, before: list[tuple[Any, list[Any]]]) -> list[Any]:
+        """[number, new contents] of each container that is not as its snapshot says."""
+        return [
+            [number, self.contents(value)]
+            for number, (value, old) in enumerate(before)
+            if differs(value, old)
+        ]
 
     def rare(self, value: Any, kind: type) -> Any:
         name = kind.__name__
@@ -285,16 +311,22 @@ READERS: dict[str, Callable[[Decoder, Any], Any]] = {
 }
 
 
+# The C parts of `json`, taken once: what lies around them costs more than they do.
+SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+WRITE = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
+    None, refuse, json.encoder.encode_basestring, None, ":", ",", False, False, True
+)  # fmt: skip
+
+
 def to_bytes(encoded: Any) -> bytes:
     """JSON text; a lone surrogate in a string survives."""
-    text = json.dumps(encoded, ensure_ascii=False, check_circular=False, separators=(",", ":"))
-    return text.encode("utf-8", "surrogatepass")
+    return "".join(WRITE(encoded, 0)).encode("utf-8", "surrogatepass")
 
 
 def from_bytes(data: bytes) -> Any:
     try:
-        return json.loads(data.decode("utf-8", "surrogatepass"))
-    except (ValueError, RecursionError) as error:
+        return SCAN(data.decode("utf-8", "surrogatepass"), 0)[0]
+    except (ValueError, RecursionError, StopIteration) as error:
         raise Malformed(f"not a message: {type(error).__name__}") from None
 
 

@@ -1,8 +1,9 @@
 """Namespaces, limits and privileges, by the C library: what each forked process gives up.
 
-With namespaces, the server lives in those that bubblewrap made. An answer gets process, mount and
-IPC namespaces of its own, sees no /proc, owns one small file system for scratch, and ends as a user
-without privileges who can gain none. Without namespaces only limits are left.
+With namespaces, the server lives in those that bubblewrap made. An answer gets a process namespace
+of its own, sees no /proc, has one small file system for scratch that is made anew when it was
+touched, and ends as a user without privileges who can gain none. Without namespaces only limits are
+left.
 """
 
 from __future__ import annotations
@@ -21,9 +22,11 @@ NEW_USER = 0x10000000
 NEW_PROCESSES = 0x20000000
 BIND = 4096
 READ_ONLY, NO_SETUID, NO_DEVICES = 1, 2, 4
+DETACH = 2
 PRIVATE_RECURSIVE = (1 << 18) | 16384
 SET_PARENT_DEATH_SIGNAL, SET_DUMPABLE, SET_SUBREAPER, SET_NO_NEW_PRIVILEGES = 1, 4, 36, 38
 CAPABILITY_VERSION = 0x20080522
+PLACES = ("/tmp", "/tmp/shm", "/tmp/work")
 
 
 class Confinement:
@@ -35,8 +38,10 @@ class Confinement:
         self.base_user = base_user
         self.scratch = scratch
         self.own_processes = -1
+        self.proc = -1  # a directory descriptor of /proc, which answers do not see
         self.session = b""
-        self.filter = seccomp.program()
+        self.filter = seccomp.Filter.for_this_machine()
+        self.scratch_marks: list[Any] = []
 
     def call(self, function: str, *arguments: Any) -> None:
         if getattr(self.libc, function)(*arguments) != 0:
@@ -56,6 +61,12 @@ class Confinement:
         self.own_processes = os.pidfd_open(os.getpid())
         with open("/proc/self/stat", "rb") as file:
             self.session = file.read().rpartition(b")")[2].split()[3]
+        self.proc = os.open("/proc", os.O_RDONLY)
+        flags = NO_SETUID | NO_DEVICES | READ_ONLY
+        self.call("mount", b"tmpfs", b"/proc", b"tmpfs", flags, b"size=4k")
+        self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+        if self.filter is not None:
+            self.filter.install(self.libc)  # here, once, since every child inherits it
 
     def enter_user_namespace(self) -> None:
         """Bubblewrap's namespaces belong to a user namespace above ours: make our own."""
@@ -83,56 +94,80 @@ class Confinement:
             if pid != 0:  # later children belong to the server's own process namespace again
                 self.call("setns", self.own_processes, NEW_PROCESSES)
 
+    def clean_scratch(self, size: int) -> None:
+        """An empty scratch of this size: a new file system, unless nobody touched the last one."""
+        if not self.namespaces:
+            empty(self.scratch)
+        elif self.scratch_marks != [size, *map(touched, PLACES)]:
+            if self.scratch_marks:
+                self.call("umount2", b"/dev/shm", DETACH)
+                self.call("umount2", b"/tmp", DETACH)
+            owner = os.getuid() if self.base_user is None else self.base_user
+            options = f"size={size},nr_inodes=4096,mode=0700,uid={owner}".encode()
+            self.call("mount", b"tmpfs", b"/tmp", b"tmpfs", NO_SETUID | NO_DEVICES, options)
+            for place in ("/tmp/shm", "/tmp/work"):
+                os.mkdir(place)
+                os.chown(place, owner, -1)
+            self.call("mount", b"/tmp/shm", b"/dev/shm", None, BIND, None)
+            os.chdir("/tmp/work")
+            self.scratch_marks = [size, *map(touched, PLACES)]
+
     def enter_answer(self, limits: dict[str, Any]) -> None:
-        """In the answer's process, before its code: private scratch, limits, no privileges."""
+        """In the answer's process, before any of its code: limits, and no privileges."""
         os.setsid()  # signals to its group stay with it, and what it starts can be told from ours
-        if self.namespaces:
-            self.own_file_system(limits["file_bytes"])
-        else:
+        self.limit(limits)
+        if not self.namespaces:
             os.chdir(self.scratch)
             self.call("prctl", SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
-        self.limit(limits)
+            return
+        if self.filter is None:
+            self.call("unshare", NEW_IPC)
         self.drop_privileges(self.base_user)
-        if self.filter is not None and self.namespaces:
-            seccomp.install(self.libc, self.filter)
 
-    def own_file_system(self, size: int) -> None:
-        self.call("unshare", NEW_MOUNTS | NEW_IPC)
-        owner = os.getuid() if self.base_user is None else self.base_user
-        options = f"size={size},nr_inodes=4096,mode=0700,uid={owner}".encode()
-        flags = NO_SETUID | NO_DEVICES
-        self.call("mount", b"tmpfs", b"/proc", b"tmpfs", flags | READ_ONLY, b"size=4k")
-        self.call("mount", b"tmpfs", b"/tmp", b"tmpfs", flags, options)
-        for place in ("/tmp/shm", "/tmp/work"):
-            os.mkdir(place)
-            os.chown(place, owner, -1)
-        self.call("mount", b"/tmp/shm", b"/dev/shm", None, BIND, None)
-        os.chdir("/tmp/work")
-
-    def enter_judge(self, limits: dict[str, Any]) -> None:
-        self.limit({**limits, "processes": None, "file_bytes": None})
-        self.drop_privileges(None if self.base_user is None else self.base_user + 1)
+    def enter_judge(self, memory: int) -> None:
+        resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+        if self.namespaces:
+            os.chdir("/")
+            self.drop_privileges(None if self.base_user is None else self.base_user + 1)
         self.call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
 
     def limit(self, limits: dict[str, Any]) -> None:
+        processes = limits["processes"] if self.namespaces else resource.RLIM_INFINITY
         for kind, value in (
             (resource.RLIMIT_CPU, int(limits["cpu_seconds"]) + 2),
             (resource.RLIMIT_AS, limits["memory_bytes"]),
             (resource.RLIMIT_FSIZE, limits["file_bytes"]),
-            (resource.RLIMIT_NPROC, limits["processes"] if self.namespaces else None),
+            (resource.RLIMIT_NPROC, processes),
         ):
-            if value is not None:
-                resource.setrlimit(kind, (value, value))
+            resource.setrlimit(kind, (value, value))
 
     def drop_privileges(self, user: int | None) -> None:
         if user is not None:
             os.setgroups([])
             os.setresgid(user, user, user)
             os.setresuid(user, user, user)
-        elif self.namespaces:
+        else:
             header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
             self.call("capset", header, (ctypes.c_uint32 * 6)())
-        self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+
+
+def touched(place: str) -> Any:
+    """What changes when anything is made, removed or altered in a directory."""
+    try:
+        found = os.stat(place)
+    except FileNotFoundError:
+        return None
+    return found.st_ctime_ns, found.st_ino, found.st_dev
+
+
+def empty(directory: str) -> None:
+    for entry in os.scandir(directory):
+        if entry.is_dir(follow_symlinks=False):
+            import shutil
+
+            shutil.rmtree(entry.path, ignore_errors=True)
+        else:
+            os.unlink(entry.path)
 
 
 def write(path: str, text: str) -> None:

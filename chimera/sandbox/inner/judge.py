@@ -7,6 +7,8 @@ checks has run, and not if the answer's process ended or left the protocol on th
 from __future__ import annotations
 
 import builtins
+import os
+import socket
 import sys
 import traceback
 from collections.abc import Callable, Iterable, Iterator
@@ -14,14 +16,36 @@ from contextlib import suppress
 from types import CodeType
 from typing import Any
 
-from .codec import MALFORMED, NotPlain, dump, load
-from .link import AnswerEnded, AnswerExit, Link, described
+from .answer import read_all, seed, write_all
+from .codec import MALFORMED, dump, load, to_bytes
+from .link import AnswerEnded, AnswerExit, Link, Remote, described
 
 MODULE_ALIASES = {"np": "numpy"}
 
 
 class Report(dict[str, Any]):
     """passed, why, limit, results, fault, unsupported: what the host is told."""
+
+
+def sit(bench: int) -> None:
+    """Decide one case after another: (link, checks, report) come as descriptors."""
+    with socket.socket(fileno=bench) as seat:
+        limit = sys.getrecursionlimit()
+        while True:
+            data, (link, checks, report), _, _ = socket.recv_fds(seat, 64, 3)
+            try:
+                request = load(read_all(checks))
+                found = judge(Link(link, trusting=False, answer_pid=int(data)), request)
+                write_all(report, to_bytes(found))
+            finally:
+                os.close(link)
+                os.close(report)
+            sys.setrecursionlimit(limit)
+            seat.send(b"done")
+
+
+def decide_shared(program: bytes, checks: int, report: int) -> None:
+    write_all(report, to_bytes(shared(program, load(read_all(checks)))))
 
 
 def judge(link: Link, request: dict[str, Any]) -> Report:
@@ -55,13 +79,14 @@ def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     except (SyntaxError, ValueError) as problem:
         report["fault"] = f"{type(problem).__name__}: {problem}"
         return
+    seed(request["tests"].encode("utf-8", "surrogatepass"))
     names: dict[str, Any] = {}
     if request.get("has_data"):
         names["data"] = request["data"]
     wanted = set(request["names"])
-    for name in sorted(global_names(code)):
-        if name in wanted or (not hasattr(builtins, name) and name not in names):
-            bind(link, name, names)
+    asked = {name for name in global_names(code) if name in wanted or not hasattr(builtins, name)}
+    for name, value in link.ask("names", sorted(asked - names.keys())).items():
+        names[name] = own_module(name, value)
     try:
         exec(code, names)
     except Exception as problem:  # noqa: BLE001 - this is how tests fail
@@ -92,16 +117,14 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
     return report
 
 
-def bind(link: Link, name: str, names: dict[str, Any]) -> None:
-    """Give the tests the answer's object of this name, if it has one."""
+def own_module(name: str, value: Any) -> Any:
+    """A module that the answer imported and the tests use is the judge's own copy of it."""
     module = MODULE_ALIASES.get(name, name)
     known = module in sys.stdlib_module_names or name in MODULE_ALIASES
-    if known and link.ask("has_module", name, module):
-        with suppress(ImportError):  # what the answer imported for the tests: the judge's own copy
-            names[name] = __import__(module)
-        return
-    if link.ask("has", name):
-        names[name] = link.ask("name", name)
+    if known and isinstance(value, Remote) and value._kind == "module":
+        with suppress(ImportError):
+            return __import__(module)
+    return value
 
 
 def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
@@ -109,10 +132,11 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
     inputs = request["inputs"]
     expected = request.get("expected", ())
     matches = oracle(request["oracle"]) if "oracle" in request else None
-    if not link.ask("has", request["entry_point"]):
+    found = link.ask("names", [request["entry_point"]])
+    if request["entry_point"] not in found:
         report["why"] = f"the answer defines no '{request['entry_point']}'"
         return
-    function = link.ask("name", request["entry_point"])
+    function = found[request["entry_point"]]
     seconds = request["seconds"]
     results: list[Any] = []
     report["results"] = results
@@ -196,6 +220,3 @@ def shown(value: Any) -> str:
     except (ValueError, RecursionError):
         text = f"a value of type {type(value).__name__}"
     return text if len(text) <= 200 else f"{text[:200]}…"
-
-
-__all__ = ["NotPlain", "Report", "judge"]

@@ -17,12 +17,14 @@ from collections.abc import Callable, Iterator
 from typing import Any, NoReturn, TypeVar
 
 from .codec import (
+    FLAT,
     MALFORMED,
     Decoder,
     Encoder,
     Malformed,
     NotPlain,
     from_bytes,
+    snapshot,
     to_bytes,
 )
 
@@ -61,7 +63,7 @@ class Remote:
             object.__setattr__(self, name, value)
 
     def __call__(self, *arguments: Any, **named: Any) -> Any:
-        return self._link.ask("call", self._handle, arguments, named)
+        return self._link.ask("call", self._handle, list(arguments), *((named,) if named else ()))
 
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__name__", "__doc__"):
@@ -110,7 +112,7 @@ def as_type(kind: type[Kind], value: Any) -> Kind:
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
-    "call": lambda target, arguments, named: target(*arguments, **named),
+    "call": lambda target, arguments, named={}: target(*arguments, **named),
     "getattr": getattr,
     "setattr": setattr,
     "getitem": lambda target, key: target[key],
@@ -122,16 +124,6 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "int": int,
     "float": float,
     "str": str,
-}
-
-
-#: What the judge may ask about an answer's global names.
-NAMED: dict[str, Callable[..., Any]] = {
-    "has": lambda names, name: name in names,
-    "has_module": lambda names, name, module: (
-        isinstance(names.get(name), types.ModuleType) and names[name].__name__ == module
-    ),
-    "name": lambda names, name: names[name],
 }
 
 
@@ -149,6 +141,7 @@ class Link:
         self.names: dict[str, Any] = {}
         self.broken: AnswerEnded | None = None
         self.unsupported: str | None = None  # what tests handed over that cannot cross
+        self.rest = b""
         self.changed = False  # whether the last question changed its arguments
         self.count = 0
 
@@ -161,7 +154,8 @@ class Link:
         self.count += 1
         number = self.count
         objects: list[Any] = []
-        self.send(["ask", number, operation, *self.encoded(objects, payload)])
+        encoder = Encoder(objects, self.export)
+        self.send(["ask", number, operation, *map(encoder.encode, payload)])
         deadline = self.deadline()
         while True:
             message = self.receive(deadline)
@@ -172,6 +166,9 @@ class Link:
                 kind, which, value, error, changes = message
                 if kind != "done" or which != number:
                     raise Malformed("an answer to no question")
+                if error is None and not changes and type(value) in FLAT:
+                    self.changed = False
+                    return value
                 decoder = Decoder(objects, self.resolve)
                 result = decoder.decode(value)
                 self.apply(changes, objects, decoder)
@@ -212,30 +209,21 @@ class Link:
         objects: list[Any] = []
         decoder = Decoder(objects, self.resolve)
         payload = [decoder.decode(each) for each in encoded]
-        before = [snapshot(each) for each in objects]
-        given = list(objects)
-        value, error = None, None
+        before = [(each, snapshot(each)) for each in objects]
+        encoder = Encoder(objects, self.export)
+        value, error, changes = None, None, []
         try:
-            value = self.perform(operation, payload)
+            value = encoder.encode(self.perform(operation, payload))
+            changes = encoder.changes(before) if before else []
         except (Malformed, AnswerEnded):
             raise
         except BaseException as problem:  # noqa: BLE001 - whatever it is, the judge hears of it
-            error = described(problem)
-        try:
-            reply = self.encoded(objects, (value,))[0]
-        except NotPlain as problem:
-            reply, error = None, described(problem)
-        encoder = Encoder(objects, self.export)
-        changes = [
-            [which, encoder.contents(each)]
-            for which, (each, old) in enumerate(zip(given, before, strict=True))
-            if differs(each, old)
-        ]
-        self.send(["done", number, reply, error, changes])
+            value, error = None, described(problem)
+        self.send(["done", number, value, error, changes])
 
     def perform(self, operation: str, payload: list[Any]) -> Any:
-        if self.trusting and operation in NAMED:
-            return NAMED[operation](self.names, *payload)
+        if operation == "names" and self.trusting:
+            return {name: self.names[name] for name in payload[0] if name in self.names}
         target, *arguments = payload
         if type(target) is not int or not 0 <= target < len(self.exported):
             raise Malformed("an unknown handle")
@@ -248,10 +236,6 @@ class Link:
         return OPERATIONS[operation](held, *arguments)
 
     # Values
-
-    def encoded(self, objects: list[Any], payload: tuple[Any, ...]) -> list[Any]:
-        encoder = Encoder(objects, self.export)
-        return [encoder.encode(each) for each in payload]
 
     def export(self, value: Any) -> Any:
         if isinstance(value, Remote):
@@ -298,32 +282,41 @@ class Link:
             self.end("the answer's process ended before the tests did")
 
     def receive(self, deadline: Deadline | None) -> Any:
-        size = int.from_bytes(self.read_exactly(8, deadline), "big")
-        if size > LARGEST_FRAME:
+        """The next message. What came in beyond it waits for the next call."""
+        data = self.rest or self.read(deadline)
+        while len(data) < 8:
+            data += self.read(deadline)
+        end = 8 + int.from_bytes(data[:8], "big")
+        if end > LARGEST_FRAME:
             self.end("the answer sent more than a value may hold", "output size")
-        data = self.read_exactly(size, deadline)
+        if len(data) < end:
+            data = self.read_up_to(end, data, deadline)
+        self.rest = data[end:]
         try:
-            message = from_bytes(data)
+            message = from_bytes(data[8:end])
             if type(message) is not list or not message:
                 raise Malformed("a message is a list")
         except Malformed as problem:
             self.end(f"the answer's process left the protocol ({problem})")
         return message
 
-    def read_exactly(self, size: int, deadline: Deadline | None) -> bytes:
-        parts = []
-        while size:
-            if deadline is not None and not deadline.wait(self.descriptor):
-                self.end(f"one call took more than {deadline.seconds:g} s", "CPU time of a call")
-            try:
-                part = os.read(self.descriptor, min(size, 1 << 20))
-            except OSError:
-                part = b""
-            if not part:
-                self.end("the answer's process ended before the tests did")
-            parts.append(part)
-            size -= len(part)
+    def read_up_to(self, end: int, start: bytes, deadline: Deadline | None) -> bytes:
+        parts, size = [start], len(start)
+        while size < end:
+            parts.append(self.read(deadline))
+            size += len(parts[-1])
         return b"".join(parts)
+
+    def read(self, deadline: Deadline | None) -> bytes:
+        if deadline is not None and not deadline.wait(self.descriptor):
+            self.end(f"one call took more than {deadline.seconds:g} s", "CPU time of a call")
+        try:
+            data = os.read(self.descriptor, 1 << 18)
+        except OSError:
+            data = b""
+        if not data:
+            self.end("the answer's process ended before the tests did")
+        return data
 
     def deadline(self) -> Deadline | None:
         return None if self.seconds is None else Deadline(self.answer_pid, self.seconds)
@@ -375,19 +368,6 @@ def exception_from(names: list[str], text: str) -> BaseException:
         raised.add_note(f"{names[0]}: {text[:TEXT_LIMIT]}")
         return raised
     return AnswerExit(f"{names[0]}: {text[:TEXT_LIMIT]}")
-
-
-def snapshot(value: Any) -> Any:
-    return list(value.items()) if isinstance(value, dict) else list(value)
-
-
-def differs(value: Any, old: list[Any]) -> bool:
-    new = snapshot(value)
-    if len(new) != len(old):
-        return True
-    if isinstance(value, dict):
-        return any(a is not c or b is not d for (a, b), (c, d) in zip(new, old, strict=True))
-    return any(a is not b for a, b in zip(new, old, strict=True))
 
 
 def described(problem: BaseException) -> list[Any]:

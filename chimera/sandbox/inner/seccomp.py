@@ -1,7 +1,8 @@
 """A filter of system calls: what no answer needs, and what would reach past its namespaces.
 
-Denied are new namespaces and mounts, tracing, kernel keys, memory that outlives its processes, and
+Denied are new user namespaces, tracing, kernel keys, memory that outlives its processes, and
 sockets of other families than Unix and Internet ones (a virtual machine's host answers on some).
+Mounting and other namespaces need a privilege that answers do not have.
 """
 
 from __future__ import annotations
@@ -9,35 +10,38 @@ from __future__ import annotations
 import ctypes
 import errno
 import os
-import platform
 import struct
 
 LOAD, AND, EQUAL, AT_LEAST, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
 NUMBER, ARCHITECTURE, FIRST_ARGUMENT = 0, 4, 16
 SET_FILTER, FILTER_MODE = 22, 2
-NEW_NAMESPACES = 0x7E020080
+NEW_USER = 0x10000000  # other namespaces need a privilege that answers do not have
 SOCKET_FAMILIES = (1, 2, 10)  # Unix, IPv4, IPv6
 
-#: machine → (kernel's name for it, numbers of clone, socket, socketpair, denied calls)
-MACHINES: dict[str, tuple[int, int, int, int, tuple[int, ...]]] = {
+#: machine → (kernel's name for it, numbers of clone, unshare, socket, socketpair, denied calls)
+MACHINES: dict[str, tuple[int, int, int, int, int, tuple[int, ...]]] = {
     "x86_64": (
-        0xC000003E, 56, 41, 53,
+        0xC000003E, 56, 272, 41, 53,
         (
-            29, 64, 68,                                # shmget, semget, msgget
-            101, 310, 311,                             # ptrace, process_vm_readv, _writev
-            135, 155, 161, 163, 164, 165, 166, 167, 168, 169, 170, 171, 179,  # personality, mounts…
-            175, 176, 246, 313, 320,                   # kernel modules, kexec
-            227, 248, 249, 250, 272, 298, 303, 304, 305, 308, 319, 321, 323,
-            425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 447,
+            29, 64, 68, 240,        # shmget, semget, msgget, mq_open
+            101, 310, 311,          # ptrace, process_vm_readv, process_vm_writev
+            248, 249, 250,          # add_key, request_key, keyctl
+            298, 321, 323,          # perf_event_open, bpf, userfaultfd
+            319, 447,               # memfd_create, memfd_secret
+            425, 426, 427,          # io_uring
+            135, 163, 167, 168, 169, 170, 171, 179,  # personality, acct, swap, reboot, names, quota
+            175, 176, 246, 313, 320,                 # kernel modules, kexec
+            164, 227, 305,          # clocks
+            303, 304,               # file handles
         ),
     ),
     "aarch64": (
-        0xC00000B7, 220, 198, 199,
+        0xC00000B7, 220, 97, 198, 199,
         (
-            194, 190, 186, 117, 270, 271, 92, 41, 51, 89, 170, 40, 39, 224, 225, 142, 161, 162, 60,
-            105, 106, 104, 273, 294, 112, 217, 218, 219, 97, 241, 264, 265, 266, 268, 279, 280, 282,
-            425, 426, 427, 428, 429, 430, 431, 432, 433, 442, 447,
+            194, 190, 186, 180, 117, 270, 271, 217, 218, 219, 241, 280, 282, 279, 447, 425, 426,
+            427, 92, 89, 224, 225, 142, 161, 162, 60, 105, 106, 104, 273, 294, 170, 112, 266, 264,
+            265,
         ),
     ),
 }  # fmt: skip
@@ -50,9 +54,10 @@ def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) 
 
 def program() -> bytes | None:
     """The filter for this machine, or None for one whose call numbers are not listed."""
-    if platform.machine() not in MACHINES:
+    machine = os.uname().machine
+    if machine not in MACHINES:
         return None
-    architecture, clone, socket, socketpair, denied = MACHINES[platform.machine()]
+    architecture, clone, unshare, socket, socketpair, denied = MACHINES[machine]
     refuse = instruction(RETURN, REFUSE | errno.EPERM)
     parts = [
         instruction(LOAD, ARCHITECTURE),
@@ -66,14 +71,15 @@ def program() -> bytes | None:
     ]
     for number in denied:
         parts += [instruction(EQUAL, number, 0, 1), refuse]
-    parts += [
-        instruction(EQUAL, clone, 0, 5),
-        instruction(LOAD, FIRST_ARGUMENT),
-        instruction(AND, NEW_NAMESPACES),
-        instruction(EQUAL, 0, 1, 0),
-        refuse,
-        instruction(RETURN, ALLOW),
-    ]
+    for number in (clone, unshare):
+        parts += [
+            instruction(EQUAL, number, 0, 5),
+            instruction(LOAD, FIRST_ARGUMENT),
+            instruction(AND, NEW_USER),
+            instruction(EQUAL, 0, 1, 0),
+            refuse,
+            instruction(RETURN, ALLOW),
+        ]
     families = len(SOCKET_FAMILIES)
     for number in (socket, socketpair):
         parts += [instruction(EQUAL, number, 0, families + 3), instruction(LOAD, FIRST_ARGUMENT)]
@@ -83,13 +89,25 @@ def program() -> bytes | None:
     return b"".join([*parts, instruction(RETURN, ALLOW)])
 
 
-class Filter(ctypes.Structure):
+class Instructions(ctypes.Structure):
     _fields_ = (("length", ctypes.c_ushort), ("instructions", ctypes.c_char_p))
 
 
-def install(libc: ctypes.CDLL, compiled: bytes) -> None:
-    """Put the filter on this process for good; it needs no privilege once none can be gained."""
-    filter_ = Filter(len(compiled) // 8, compiled)
-    if libc.prctl(SET_FILTER, FILTER_MODE, ctypes.byref(filter_), 0, 0) != 0:
-        number = ctypes.get_errno()
-        raise OSError(number, f"seccomp: {os.strerror(number)}")
+class Filter:
+    """A filter made ready, so that putting it on takes one call."""
+
+    def __init__(self, compiled: bytes) -> None:
+        self.compiled = compiled
+        self.instructions = Instructions(len(compiled) // 8, compiled)
+        self.reference = ctypes.byref(self.instructions)
+
+    @classmethod
+    def for_this_machine(cls) -> Filter | None:
+        compiled = program()
+        return None if compiled is None else cls(compiled)
+
+    def install(self, libc: ctypes.CDLL) -> None:
+        """Put it on this process for good; that needs no privilege once none can be gained."""
+        if libc.prctl(SET_FILTER, FILTER_MODE, self.reference, 0, 0) != 0:
+            number = ctypes.get_errno()
+            raise OSError(number, f"seccomp: {os.strerror(number)}")

@@ -1,7 +1,9 @@
-"""The warm interpreter: forks an answer and a judge for every request, and watches over them.
+"""The warm interpreter: forks an answer for every request, and watches over it and its judge.
 
 It never reads a program or a test: they come as file descriptors and are read by the process they
-are for, so nothing of one verdict is in the memory that the next answer is forked from.
+are for, so nothing of one verdict is in the memory that the next answer is forked from. The judge
+is a process of its own that runs trusted code only; it serves one verdict after another, each in
+fresh names, and is replaced now and then and after anything unusual.
 """
 
 from __future__ import annotations
@@ -16,9 +18,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from . import answer, judge
-from .codec import load, to_bytes
 from .confine import Confinement
-from .link import Link
 from .watch import Watch
 
 PRELOADED = (
@@ -26,15 +26,19 @@ PRELOADED = (
     "random", "re", "string", "typing",
 )  # fmt: skip
 LARGEST_REQUEST = 1 << 16
-SEED = 20210707  # tests that draw random inputs draw the same ones every time
+VERDICTS_OF_A_JUDGE = 250
 
 
 class Server:
-    def __init__(self, control: socket.socket, confinement: Confinement) -> None:
+    def __init__(self, control: socket.socket, confinement: Confinement, memory: int) -> None:
         self.control = control
         self.confinement = confinement
+        self.memory = memory
         self.fault_read, self.fault_write = os.pipe()
         os.set_blocking(self.fault_read, False)
+        self.bench: socket.socket | None = None  # where the judge hears of its cases
+        self.judge_pid = 0
+        self.verdicts = 0
 
     def serve_forever(self) -> None:
         kinds: dict[str, Callable[..., Any]] = {
@@ -47,10 +51,11 @@ class Server:
             if not data:
                 return
             request = json.loads(data)
-            reply = kinds[request["kind"]](request["limits"], *descriptors)
+            watch = kinds[request["kind"]](request["limits"], *descriptors)
             for descriptor in descriptors:
                 os.close(descriptor)
-            self.control.send(json.dumps(reply | self.faults()).encode())
+            self.control.send(json.dumps(watch.reply() | self.faults()).encode())
+            watch.finish()
 
     def faults(self) -> dict[str, str]:
         """What a child wrote that could not confine itself; no answer ever holds that pipe."""
@@ -61,38 +66,38 @@ class Server:
 
     # The three kinds of request
 
-    def judged(self, limits: dict[str, Any], program: int, checks: int, report: int) -> Any:
-        """A process for the answer and one for its judge."""
+    def judged(self, limits: dict[str, Any], program: int, checks: int, report: int) -> Watch:
+        """A process for the answer, and the judge."""
         ours, theirs = socket.socketpair()
 
         def serve() -> None:
             keep_only(0, 0, 0, theirs.fileno(), program)
             answer.serve(3, answer.read_all(4))
 
-        def decide() -> None:
-            keep_only(0, 0, 0, ours.fileno(), checks, report)
-            link = Link(3, trusting=False, answer_pid=answer_pid)
-            answer.write_all(5, to_bytes(judge.judge(link, load(answer.read_all(4)))))
-
+        bench = self.seat_judge()
         with ours, theirs:
             answer_pid = self.start_answer(limits, serve)
-            judge_pid = self.start_judge(limits, decide)
-        return Watch(self.control, self.confinement, limits, answer_pid, judge_pid).until_over()
+            socket.send_fds(bench, [b"%d" % answer_pid], [ours.fileno(), checks, report])
+        watch = Watch(self.control, self.confinement, limits, answer_pid, self.judge_pid, bench)
+        watch.until_over()
+        if watch.judge_code is not None or self.verdicts >= VERDICTS_OF_A_JUDGE:
+            self.dismiss_judge()
+        return watch
 
-    def shared(self, limits: dict[str, Any], program: int, checks: int, report: int) -> Any:
+    def shared(self, limits: dict[str, Any], program: int, checks: int, report: int) -> Watch:
         """One process for the answer and the tests that need its own objects."""
 
         def both() -> None:
             keep_only(0, 0, 0, program, checks, report)
-            found = judge.shared(answer.read_all(3), load(answer.read_all(4)))
-            answer.write_all(5, to_bytes(found))
+            judge.decide_shared(answer.read_all(3), 4, 5)
 
-        answer_pid = self.start_answer(limits, both)
-        return Watch(self.control, self.confinement, limits, answer_pid).until_over()
+        watch = Watch(self.control, self.confinement, limits, self.start_answer(limits, both))
+        watch.until_over()
+        return watch
 
     def program(
         self, limits: dict[str, Any], program: int, stdin: int, output: int, errors: int
-    ) -> Any:
+    ) -> Watch:
         """A program that reads standard input and writes standard output."""
         output_read, output_write = os.pipe()
         errors_read, errors_write = os.pipe()
@@ -108,24 +113,43 @@ class Server:
         watch = Watch(self.control, self.confinement, limits, answer_pid)
         watch.copy_pipe(output_read, output)
         watch.copy_pipe(errors_read, errors)
-        reply = watch.until_over()
+        watch.until_over()
         os.close(output_read)
         os.close(errors_read)
-        return reply
+        return watch
 
     # Processes
 
     def start_answer(self, limits: dict[str, Any], body: Callable[[], int | None]) -> int:
+        self.confinement.clean_scratch(limits["file_bytes"])
         pid = self.confinement.fork_answer()
         if pid == 0:
             self.in_child(lambda: self.confinement.enter_answer(limits), body)
         return pid
 
-    def start_judge(self, limits: dict[str, Any], body: Callable[[], None]) -> int:
-        pid = os.fork()
-        if pid == 0:
-            self.in_child(lambda: self.confinement.enter_judge(limits), body)
-        return pid
+    def seat_judge(self) -> socket.socket:
+        self.verdicts += 1
+        if self.bench is not None:
+            return self.bench
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+
+        def sit() -> None:
+            keep_only(0, 0, 0, theirs.fileno())
+            judge.sit(3)
+
+        self.judge_pid = os.fork()
+        if self.judge_pid == 0:
+            self.in_child(lambda: self.confinement.enter_judge(self.memory), sit)
+        theirs.close()
+        self.bench = ours
+        self.verdicts = 0
+        return ours
+
+    def dismiss_judge(self) -> None:
+        """The next verdict gets a new judge; this one leaves when its bench closes."""
+        assert self.bench is not None
+        self.bench.close()
+        self.bench = None
 
     def in_child(self, confine: Callable[[], None], body: Callable[[], int | None]) -> NoReturn:
         """Run `body` confined in a freshly forked process, which ends here whatever happens."""
@@ -137,7 +161,6 @@ class Server:
                 os.write(self.fault_write, str(error).encode()[:1000])
                 raise
             gc.enable()
-            sys.modules["random"].seed(SEED)
             code = body() or 0
         finally:
             os._exit(code)
@@ -150,7 +173,15 @@ def keep_only(*descriptors: int) -> None:
     for number in range(len(descriptors)):
         os.dup2(100 + number, number, inheritable=number < 3)
     os.closerange(len(descriptors), 1 << 20)
-    answer.reopen_standard_streams()
+
+
+def preload(names: list[str]) -> None:
+    """Import what answers often import. What such modules would do after each fork is left out:
+    `random` would seed itself anew, and a verdict must not depend on that."""
+    register, os.register_at_fork = os.register_at_fork, lambda **functions: None
+    for name in names:
+        __import__(name)
+    os.register_at_fork = register
 
 
 def main() -> None:
@@ -158,13 +189,12 @@ def main() -> None:
     control = socket.socket(fileno=settings["control"])
     confinement = Confinement(settings["namespaces"], settings["user"], settings["scratch"])
     confinement.enter_server()
-    for name in (*PRELOADED, *settings["packages"]):
-        __import__(name)
+    preload([*PRELOADED, *settings["packages"]])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     gc.collect()
     gc.freeze()
     gc.disable()
-    server = Server(control, confinement)
-    control.send(json.dumps({"ready": True}).encode())
+    server = Server(control, confinement, settings["memory"])
+    control.send(b'{"ready": true}')
     server.serve_forever()

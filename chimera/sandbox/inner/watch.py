@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import select
-import shutil
 import signal
 import socket
 import time
@@ -14,15 +13,16 @@ from typing import Any
 from .confine import Confinement
 
 CHUNK = 1 << 16
-LONGEST_LOOK_AWAY = 0.1
+LONGEST_LOOK_AWAY = 100  # milliseconds
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
 
 
 class Watch:
-    """One request: it is over when the judge ends, or the answer where there is no judge.
+    """One request: it is over when the judge says so, or ends, or the answer where none judges.
 
-    CPU time and memory are those of the answer's process and all it started.
+    CPU time and memory are those of the answer's process and all it started; the judge has as much
+    CPU time again.
     """
 
     def __init__(
@@ -31,16 +31,22 @@ class Watch:
         confinement: Confinement,
         limits: dict[str, Any],
         answer_pid: int,
-        judge_pid: int | None = None,
+        judge_pid: int = 0,
+        bench: socket.socket | None = None,
     ) -> None:
         self.control = control
         self.confinement = confinement
         self.limits = limits
         self.answer_pid = answer_pid
         self.judge_pid = judge_pid
+        self.bench = bench
         self.limit: str | None = None
+        self.cpu_seconds = 0.0
+        self.answer_code: int | None = None
+        self.judge_code: int | None = None
         self.pipes: dict[int, int] = {}
         self.room: dict[int, int] = {}
+        self.judge_start = cpu_time(judge_pid)
         self.deadline = time.monotonic() + limits["wall_seconds"]
 
     def copy_pipe(self, source: int, target: int) -> None:
@@ -49,8 +55,8 @@ class Watch:
         self.pipes[source] = target
         self.room[source] = self.limits["output_bytes"]
 
-    def until_over(self) -> dict[str, Any]:
-        awaited = os.pidfd_open(self.judge_pid or self.answer_pid)
+    def until_over(self) -> None:
+        awaited = self.bench.fileno() if self.bench else os.pidfd_open(self.answer_pid)
         poll = select.poll()
         poll.register(awaited, select.POLLIN)
         poll.register(self.control, select.POLLHUP)
@@ -58,7 +64,7 @@ class Watch:
             poll.register(pipe, select.POLLIN)
         over = False
         while not over:
-            for descriptor, _ in poll.poll(1000 * LONGEST_LOOK_AWAY):
+            for descriptor, _ in poll.poll(LONGEST_LOOK_AWAY):
                 if descriptor == self.control.fileno():
                     os._exit(0)  # the host is gone, and all of us go with it
                 if descriptor == awaited:
@@ -67,8 +73,46 @@ class Watch:
                     poll.unregister(descriptor)
             if not over:
                 self.check_limits()
-        os.close(awaited)
-        return self.collect()
+        if self.bench:
+            self.hear_judge(self.bench)
+        else:
+            os.close(awaited)
+            self.reap_answer()
+            for pipe in self.pipes:  # what the ended program left there
+                while self.room[pipe] and readable(pipe) and self.copy_some(pipe):
+                    pass
+
+    def hear_judge(self, bench: socket.socket) -> None:
+        """A word from the judge, or the silence of one that ended. Either way the answer ends."""
+        try:
+            word = bench.recv(16)
+        except OSError:
+            word = b""
+        if word != b"done":
+            _, status = os.waitpid(self.judge_pid, 0)
+            self.judge_code = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds = cpu_time(self.answer_pid)
+        os.kill(self.answer_pid, signal.SIGKILL)
+
+    def finish(self) -> None:
+        """Reap what was ended; nothing of this request is left afterwards."""
+        if self.answer_code is None:
+            self.reap_answer()
+
+    def reap_answer(self) -> None:
+        _, status, used = os.wait4(self.answer_pid, 0)
+        self.answer_code = os.waitstatus_to_exitcode(status)
+        self.cpu_seconds = used.ru_utime + used.ru_stime
+        if not self.confinement.namespaces:
+            end_strays(self.answer_pid, self.judge_pid)
+
+    def reply(self) -> dict[str, Any]:
+        return {
+            "answer": self.answer_code,
+            "judge": self.judge_code,
+            "cpu_seconds": self.cpu_seconds,
+            "limit": self.limit,
+        }
 
     def copy_some(self, pipe: int) -> bool:
         """Copy what is there; False at its end."""
@@ -85,7 +129,8 @@ class Watch:
 
     def check_limits(self) -> None:
         used, memory = self.usage()
-        if max(used, cpu_time(self.judge_pid)) >= self.limits["cpu_seconds"]:
+        judged = cpu_time(self.judge_pid) - self.judge_start if self.judge_pid else 0.0
+        if max(used, judged) >= self.limits["cpu_seconds"]:
             self.stop("CPU time")
         elif memory >= self.limits["memory_bytes"]:
             self.stop("memory")
@@ -95,12 +140,13 @@ class Watch:
     def usage(self) -> tuple[float, int]:
         """CPU seconds and resident bytes of the answer and its descendants."""
         used, memory = cpu_time(self.answer_pid), 0
-        if not self.confinement.namespaces:
+        proc = self.confinement.proc
+        if proc < 0:
             return used, memory
         ticks = 0
-        for pid in filter(str.isdigit, os.listdir("/proc")):
-            with suppress(OSError), open(f"/proc/{pid}/stat", "rb") as file:
-                fields = file.read().rpartition(b")")[2].split()
+        for pid in filter(str.isdigit, os.listdir(proc)):
+            with suppress(OSError):
+                fields = read_stat(pid, proc)
                 if fields[3] != self.confinement.session:
                     ticks += sum(map(int, fields[11:15]))
                     memory += int(fields[21]) * PAGE
@@ -111,30 +157,11 @@ class Watch:
             return
         self.limit = limit
         for pid in (self.answer_pid, self.judge_pid):
-            if pid:
+            if pid and self.answer_code is None:
                 os.kill(pid, signal.SIGKILL)
 
-    def collect(self) -> dict[str, Any]:
-        """End what is left of the answer, reap it, and say how it went."""
-        if self.judge_pid:
-            os.kill(self.answer_pid, signal.SIGKILL)
-        _, status, used = os.wait4(self.answer_pid, 0)
-        if not self.confinement.namespaces:
-            end_strays(self.answer_pid, self.judge_pid, self.confinement.scratch)
-        for pipe in self.pipes:  # what the ended program left there
-            while self.room[pipe] and self.copy_some(pipe) and select.select([pipe], [], [], 0)[0]:
-                pass
-        reply = {
-            "answer": os.waitstatus_to_exitcode(status),
-            "cpu_seconds": used.ru_utime + used.ru_stime,
-        }
-        if self.judge_pid:
-            _, status, _ = os.wait4(self.judge_pid, 0)
-            reply["judge"] = os.waitstatus_to_exitcode(status)
-        return {**reply, "limit": self.limit}
 
-
-def cpu_time(pid: int | None) -> float:
+def cpu_time(pid: int) -> float:
     """CPU seconds of one process so far, by the kernel's clock for it; 0 when it has ended."""
     try:
         return time.clock_gettime((~pid << 3) | 2) if pid else 0.0
@@ -142,22 +169,29 @@ def cpu_time(pid: int | None) -> float:
         return 0.0
 
 
-def end_strays(answer_pid: int, judge_pid: int | None, scratch: str) -> None:
-    """Without a process namespace: end what an answer left behind, and empty its scratch."""
+def read_stat(pid: str, proc: int) -> list[bytes]:
+    """The fields of /proc/PID/stat after the name, which may hold anything."""
+    descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=proc)
+    try:
+        return os.read(descriptor, 4096).rpartition(b")")[2].split()
+    finally:
+        os.close(descriptor)
+
+
+def readable(descriptor: int) -> bool:
+    return bool(select.select([descriptor], [], [], 0)[0])
+
+
+def end_strays(answer_pid: int, judge_pid: int) -> None:
+    """Without a process namespace: end what an answer left behind; orphans have come to us."""
     with suppress(ProcessLookupError):
         os.killpg(answer_pid, signal.SIGKILL)
-    while strays := children() - {judge_pid or 0}:
+    while strays := children() - {judge_pid}:
         for pid in strays:
             os.kill(pid, signal.SIGKILL)
             os.waitpid(pid, 0)
-    for entry in os.scandir(scratch):
-        if entry.is_dir(follow_symlinks=False):
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            os.unlink(entry.path)
 
 
 def children() -> set[int]:
-    """Our children, orphans that came to us among them."""
     with open(f"/proc/self/task/{os.getpid()}/children", "rb") as file:
         return {int(pid) for pid in file.read().split()}
