@@ -132,14 +132,14 @@ class Confinement:
         self.call("prctl", SET_DUMPABLE, 0, 0, 0, 0)
 
     def limit(self, limits: dict[str, Any]) -> None:
-        processes = limits["processes"] if self.namespaces else resource.RLIM_INFINITY
         for kind, value in (
             (resource.RLIMIT_CPU, int(limits["cpu_seconds"]) + 2),
             (resource.RLIMIT_AS, limits["memory_bytes"]),
             (resource.RLIMIT_FSIZE, limits["file_bytes"]),
-            (resource.RLIMIT_NPROC, processes),
+            (resource.RLIMIT_NPROC, limits["processes"] if self.namespaces else None),
         ):
-            resource.setrlimit(kind, (value, value))
+            if value is not None:  # without namespaces the user's other processes count, too
+                resource.setrlimit(kind, (value, value))
 
     def drop_privileges(self, user: int | None) -> None:
         if user is not None:

@@ -157,7 +157,7 @@ class Server:
         try:
             try:
                 confine()
-            except OSError as error:
+            except BaseException as error:
                 os.write(self.fault_write, str(error).encode()[:1000])
                 raise
             gc.enable()
