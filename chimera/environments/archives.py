@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import re
 import shutil
@@ -13,6 +14,8 @@ from pathlib import Path
 from typing import IO
 
 from chimera.errors import EnvironmentFault
+
+COPY_BYTES = 16 * 1024**3  # what is copied out at most
 
 
 def pack(source: Path, stream: IO[bytes]) -> None:
@@ -27,38 +30,73 @@ def pack(source: Path, stream: IO[bytes]) -> None:
         archive.add(source, arcname=".", filter=anonymous)
 
 
-def unpack(
-    stream: IO[bytes], target: Path, *, missing: str = "", top: str | None = "content"
-) -> None:
+def unpack(stream: IO[bytes], target: Path, *, named: str) -> None:
     """Put the one file or directory of a hostile archive at `target`.
 
-    Only regular files and directories are taken, and links that stay within `target`; everything
-    is made in a fresh directory first, so that nothing already there can be written through.
+    Everything is made in a fresh directory first, so that nothing already at `target` can be
+    written through.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=target.parent, prefix=".chimera-") as fresh:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
-                archive.extractall(fresh, filter=only_content)
+                extract(archive, Path(fresh))
         except tarfile.ReadError as error:
             if not any(Path(fresh).iterdir()):
-                raise FileNotFoundError(
-                    f"nothing to copy at {missing} in the environment"
-                ) from error
-            raise EnvironmentFault(f"the archive of {missing} broke off: {error}") from error
+                raise FileNotFoundError(f"{named} is not there") from error
+            raise EnvironmentFault(f"the archive of {named} broke off: {error}") from error
         entries = sorted(Path(fresh).iterdir())
         if not entries:
-            raise FileNotFoundError(f"nothing to copy at {missing} in the environment")
+            raise FileNotFoundError(f"{named} is not there, or is neither file nor directory")
         merge(entries[0], target)
 
 
-def only_content(member: tarfile.TarInfo, target: str) -> tarfile.TarInfo | None:
-    if not (member.isreg() or member.isdir() or member.issym() or member.islnk()):
-        return None
-    try:
-        return tarfile.data_filter(member, target)
-    except tarfile.FilterError:
-        return None
+def extract(archive: tarfile.TarFile, target: Path) -> None:
+    """Regular files, directories, and links that stay below `target`; all else is left out.
+
+    Links are made last: nothing is ever written through one.
+    """
+    links: list[tuple[Path, str]] = []
+    total = 0
+    for member in archive:
+        parts = [part for part in member.name.split("/") if part not in ("", ".")]
+        if not parts or ".." in parts or member.name.startswith("/"):
+            continue
+        place = target.joinpath(*parts)
+        if member.isdir():
+            place.mkdir(parents=True, exist_ok=True)
+        elif member.issym() and stays_below(member.linkname, len(parts) - 1):
+            links.append((place, member.linkname))
+        elif member.isreg():
+            total += member.size
+            if total > COPY_BYTES:
+                raise OSError(errno.EFBIG, f"more than {COPY_BYTES} bytes", member.name)
+            place.parent.mkdir(parents=True, exist_ok=True)
+            content = archive.extractfile(member)
+            with place.open("wb") as file:
+                if content is not None:
+                    shutil.copyfileobj(content, file)
+            place.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
+        elif member.islnk():
+            first = target.joinpath(*member.linkname.removeprefix("./").split("/"))
+            if ".." not in first.parts and first.is_file():
+                shutil.copy2(first, place)
+    for place, linkname in links:
+        if not place.exists():
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(linkname)
+
+
+def stays_below(linkname: str, depth: int) -> bool:
+    """Whether a link in a directory `depth` levels down leads up no further than to the top.
+
+    `..` is taken only at the beginning, where it cannot go up from what another link led to.
+    """
+    parts = [part for part in linkname.split("/") if part not in ("", ".")]
+    ups = 0
+    while ups < len(parts) and parts[ups] == "..":
+        ups += 1
+    return bool(parts) and not linkname.startswith("/") and ups <= depth and ".." not in parts[ups:]
 
 
 def merge(source: Path, target: Path) -> None:

@@ -16,6 +16,8 @@ from chimera.types import CommandResult, TestResult
 if TYPE_CHECKING:
     from chimera.tools.base import Tool
 
+READ_BYTES = 256 * 1024**2  # what read_file() reads at most; a file of holes costs an agent nothing
+
 Capability = Literal["commands", "confined", "image", "network", "root", "browser", "dialogue"]
 
 
@@ -121,10 +123,12 @@ class Environment(ABC):
         """Start a long-lived process inside, with pipes; it ends with the environment."""
 
     @abstractmethod
-    def read_file(self, path: str) -> bytes: ...
+    def read_file(self, path: str) -> bytes:
+        """The content of a regular file of at most `READ_BYTES`."""
 
     @abstractmethod
-    def write_file(self, path: str, content: bytes | str) -> None: ...
+    def write_file(self, path: str, content: bytes | str) -> None:
+        """Write a file anew, its directories made on the way; text becomes UTF-8."""
 
     @abstractmethod
     def list_files(self, pattern: str = "**/*") -> list[str]:

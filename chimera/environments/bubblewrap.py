@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import shutil
 import site
+import stat
 import subprocess
 import sys
 import sysconfig
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import Self
 
 from chimera.environments.base import EnvironmentSpec
@@ -17,7 +19,7 @@ from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
 
 HOME, WORKDIR, INSIDE_GUEST = "/home/agent", "/workspace", "/run/chimera/guest.py"
-USER = 1000
+USER = 61000  # the agent's, inside; outside too where Chimera runs as root
 STORAGE = 4 * 1024**3  # bytes of files together, unless the spec says otherwise
 OWN_ETC = Path(__file__).with_name("etc")
 
@@ -56,7 +58,11 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         super().__init__(spec, {**variables, **spec.variables})
         try:
             self._launch(
-                confinement(spec, self.workdir), python(), INSIDE_GUEST, self.limits.processes
+                confinement(spec, self.workdir),
+                python(),
+                INSIDE_GUEST,
+                processes=self.limits.processes,
+                become=(USER, (self.workdir, HOME, "/tmp")) if privileged() else None,
             )
         except BaseException:
             self.close()
@@ -92,10 +98,9 @@ def python_path() -> tuple[str, ...]:
     return () if directory in ("/usr/bin", "/bin") else (directory,)
 
 
-@cache
-def namespaces_refused() -> str | None:
+def refused(*options: str) -> str | None:
     """Why the kernel does not let this user make namespaces, or None when it does."""
-    command = ["bwrap", *SYSTEM_NAMESPACES, "--ro-bind", "/", "/", "true"]
+    command = ["bwrap", *NAMESPACES, *options, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -107,27 +112,40 @@ def namespaces_refused() -> str | None:
 
 
 @cache
+def privileged() -> bool:
+    """Whether root can do without a user namespace: then the agent is another user outside too,
+    to whom nothing of root's belongs."""
+    return os.geteuid() == 0 and refused() is None
+
+
+@cache
+def namespaces_refused() -> str | None:
+    return None if privileged() else refused("--unshare-user")
+
+
+@cache
 def can_disable_nesting() -> bool:
     said = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=20, check=False)
     return b"--disable-userns" in said.stdout
 
 
-SYSTEM_NAMESPACES = (
-    "--unshare-user", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try",
-    "--unshare-net",
+NAMESPACES = (
+    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net",
 )  # fmt: skip
+#: Parts of /proc through which the kernel listens to whoever is root outside.
+COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
 
 
 def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
     """The bwrap command line up to the program."""
-    arguments = ["bwrap", *SYSTEM_NAMESPACES, "--as-pid-1", "--new-session"]
+    arguments = ["bwrap", *NAMESPACES, "--as-pid-1", "--new-session", "--hostname", "chimera"]
     if spec.network:
         arguments.remove("--unshare-net")
-    if can_disable_nesting():
-        arguments.append("--disable-userns")
-    arguments += ["--uid", str(USER), "--gid", str(USER), "--hostname", "chimera"]
+    arguments += identity()
     arguments += system_mounts()
     arguments += ["--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
+    for name in COVERED:
+        arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     storage = spec.limits.disk_bytes or STORAGE
     for writable, share in ((workdir, 2), ("/tmp", 4), (HOME, 4)):
         arguments += ["--size", str(storage // share), "--tmpfs", writable]
@@ -135,10 +153,52 @@ def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
         resolver = Path("/etc/resolv.conf").resolve()
         arguments += ["--ro-bind-try", str(resolver), "/etc/resolv.conf"]
     for source, target in spec.mounts.items():
+        check_mount(Path(source))
         inside = target if target.startswith("/") else f"{workdir}/{target}"
         arguments += ["--ro-bind", source, inside]
     arguments += ["--ro-bind", str(GUEST), INSIDE_GUEST, "--remount-ro", "/"]
-    return [*arguments, "--chdir", workdir, "--"]
+    return [*with_open_parents(arguments), "--chdir", workdir, "--"]
+
+
+def check_mount(source: Path) -> None:
+    """A mount that the agent's user cannot read would only be found out by its commands."""
+    try:
+        mode = source.stat().st_mode
+    except OSError as error:
+        raise UsageError(f"{source} cannot be mounted: {error.strerror}") from error
+    if privileged() and not mode & (stat.S_IXOTH if source.is_dir() else stat.S_IROTH):
+        raise UsageError(
+            f"{source} cannot be mounted: others than root may not read it (chmod o+rx)"
+        )
+
+
+def with_open_parents(arguments: list[str]) -> list[str]:
+    """The same mounts, with directories on the way to them that everybody may pass."""
+    lengths = {"--tmpfs": 1, "--symlink": 2, "--ro-bind": 2, "--ro-bind-try": 2}
+    done: list[str] = []
+    made: set[str] = set()
+    for index, word in enumerate(arguments):
+        length = lengths.get(word)
+        if length is not None:
+            target = PurePosixPath(arguments[index + length])
+            missing = [str(parent) for parent in target.parents if str(parent) not in made]
+            made.update(missing)
+            place = len(done) - 2 if done[-2:-1] == ["--size"] else len(done)
+            done[place:place] = [
+                item for parent in reversed(missing) if parent != "/" for item in ("--dir", parent)
+            ]
+        done.append(word)
+    return done
+
+
+def identity() -> list[str]:
+    """Who the processes are: nobody that owns anything outside."""
+    if privileged():
+        # The guest needs these to give the agent its directories and to become the agent.
+        needed = ("CAP_CHOWN", "CAP_SETUID", "CAP_SETGID")
+        return ["--cap-drop", "ALL", *(word for name in needed for word in ("--cap-add", name))]
+    arguments = ["--unshare-user", "--uid", str(USER), "--gid", str(USER)]
+    return [*arguments, "--disable-userns"] if can_disable_nesting() else arguments
 
 
 def system_mounts() -> list[str]:

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import atexit
+import errno
 import hashlib
-import io
 import json
 import os
 import platform
@@ -17,10 +17,10 @@ import threading
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
-from typing import Self
+from typing import IO, Self
 
 from chimera.environments import archives
-from chimera.environments.base import EnvironmentSpec
+from chimera.environments.base import READ_BYTES, EnvironmentSpec
 from chimera.environments.cgroups import start_time
 from chimera.errors import EnvironmentFault, UsageError
 
@@ -200,16 +200,22 @@ class Engine:
     # --- files
 
     def read_file(self, container: str, path: str, named: str) -> bytes:
-        archive = self.call("cp", "--follow-link", f"{container}:{path}", "-")
-        self._found(archive, named)
-        with tarfile.open(fileobj=io.BytesIO(archive.stdout)) as members:
-            member = members.next()
-            if member is None or member.isdir():
-                raise IsADirectoryError(f"{named} is a directory")
-            content = members.extractfile(member) if member.isreg() else None
-            if content is None:
-                raise PermissionError(f"{named} is not a regular file")
-            return content.read()
+        with subprocess.Popen(
+            self.command("cp", "--follow-link", f"{container}:{path}", "-"),
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            env=client_variables(),
+        ) as copying:
+            try:
+                assert copying.stdout is not None
+                return only_file(copying.stdout, named)
+            except tarfile.ReadError:
+                assert copying.stderr is not None
+                said = copying.stderr.read().decode("utf-8", "replace").strip()
+                raise self._unread(said, named) from None
+            finally:
+                copying.kill()
 
     def write_file(self, container: str, path: str, data: bytes, mode: int) -> None:
         """Write within the container's own root, its directories made on the way."""
@@ -250,19 +256,37 @@ class Engine:
                 timeout=3600,
                 env=client_variables(),
             )
-            self._found(done, named)
+            if done.returncode:
+                raise self._unread(done.stderr.decode("utf-8", "replace").strip(), named)
             archive.seek(0)
-            archives.unpack(archive, target, missing=named)
+            archives.unpack(archive, target, named=named)
 
     @staticmethod
-    def _found(done: subprocess.CompletedProcess[bytes], named: str) -> None:
-        if done.returncode == 0:
-            return
-        said = done.stderr.decode("utf-8", "replace").strip()
-        missing = ("no such file", "could not find the file", "not found", "no such container:path")
-        if any(word in said.lower() for word in missing) and "No such container: " not in said:
-            raise FileNotFoundError(f"{named} is not there")
-        raise EnvironmentFault(f"{named} cannot be read: {said}", retryable=passing(said))
+    def _unread(said: str, named: str) -> OSError | EnvironmentFault:
+        """What the client's complaint about a path means."""
+        missing = (
+            "no such file",
+            "could not find the file",
+            "not a directory",
+            "no such container:path",
+        )
+        if any(word in said.lower() for word in missing):
+            return FileNotFoundError(f"{named} is not there")
+        return EnvironmentFault(f"{named} cannot be read: {said}", retryable=passing(said))
+
+
+def only_file(archive: IO[bytes], named: str) -> bytes:
+    """The content of the one regular file of a tar stream, if it is not too long."""
+    with tarfile.open(fileobj=archive, mode="r|") as members:
+        member = members.next()
+        if member is None or member.isdir():
+            raise IsADirectoryError(f"{named} is a directory")
+        content = members.extractfile(member) if member.isreg() else None
+        if content is None:
+            raise PermissionError(f"{named} is not a regular file")
+        if member.size > READ_BYTES:
+            raise OSError(errno.EFBIG, f"is longer than {READ_BYTES} bytes", named)
+        return content.read()
 
 
 def run_options(spec: EnvironmentSpec) -> list[str]:

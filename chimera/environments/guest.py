@@ -13,7 +13,7 @@ time-out finds all of it. In a PID namespace the server is process 1, which nobo
 stop or trace; when the host goes away, so does the server and with it everything else.
 """
 
-# ruff: noqa: PTH103, PTH118, PTH120, PTH123, PTH208
+# ruff: noqa: PTH118, PTH123, PTH208
 # pathlib would double what this process weighs.
 from __future__ import annotations
 
@@ -32,6 +32,7 @@ import sys
 from typing import Any, NoReturn
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
+DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
 MAX_LISTED = 200_000
 KILL_PASSES = 60
 
@@ -231,11 +232,11 @@ def drain(pipes: list[int]) -> None:
 # --- files ---------------------------------------------------------------------------------------
 
 
-def open_scoped(root: str, path: str, flags: int, mode: int = 0o666) -> int:
-    """Open `path`, following links only as long as they stay below `root`.
+def enter(root: str, path: str, create: bool = False) -> tuple[int, str]:
+    """An open directory and a name in it that together are `path`, links resolved below `root`.
 
     Every part is opened relative to its directory without following links, so a link put in place
-    meanwhile is seen, whatever it was a moment ago.
+    meanwhile is seen, whatever it was a moment ago; one that leads out of the root is refused.
     """
     parts = relative_parts(root, path)
     trail = [os.open(root, os.O_RDONLY | os.O_DIRECTORY)]
@@ -244,37 +245,39 @@ def open_scoped(root: str, path: str, flags: int, mode: int = 0o666) -> int:
         while parts:
             part = parts.pop(0)
             if part == "..":
-                if len(trail) == 1:
+                if len(trail) == 1 and root != "/":
                     raise PermissionError(errno.EACCES, "leads out of the environment", path)
-                os.close(trail.pop())
+                if len(trail) > 1:
+                    os.close(trail.pop())
                 continue
-            try:
-                target = os.readlink(part, dir_fd=trail[-1])
-            except OSError:
-                target = None  # not a link, or not there: opening it tells
+            target = link_target(part, trail[-1])
             if target is not None:
                 links += 1
                 if links > 40:
                     raise OSError(errno.ELOOP, os.strerror(errno.ELOOP), path)
                 if target.startswith("/"):
-                    parts = relative_parts(root, target) + parts
                     while len(trail) > 1:
                         os.close(trail.pop())
-                else:
-                    parts = [p for p in target.split("/") if p not in ("", ".")] + parts
-                continue
-            if parts:
-                if flags & os.O_CREAT:
+                parts = relative_parts(root, target) + parts
+            elif parts:
+                if create:
                     with contextlib.suppress(FileExistsError):
                         os.mkdir(part, dir_fd=trail[-1])
-                step = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW
-                trail.append(os.open(part, step, dir_fd=trail[-1]))
+                trail.append(os.open(part, DIRECTORY, dir_fd=trail[-1]))
             else:
-                return os.open(part, flags | os.O_NOFOLLOW, mode, dir_fd=trail[-1])
-        return os.open(".", flags & ~os.O_CREAT, dir_fd=trail[-1])
+                return trail.pop(), part
+        return trail.pop(), "."
     finally:
         for directory in trail:
             os.close(directory)
+
+
+def link_target(name: str, directory: int) -> str | None:
+    """Where a link leads; None for what is no link, or not there: opening it tells."""
+    try:
+        return os.readlink(name, dir_fd=directory)
+    except OSError:
+        return None
 
 
 def relative_parts(root: str, path: str) -> list[str]:
@@ -287,22 +290,33 @@ def relative_parts(root: str, path: str) -> list[str]:
     return parts[len(above) :]
 
 
-def open_file(job: dict[str, Any], flags: int) -> int:
+def open_scoped(root: str, path: str, flags: int, mode: int = 0o666) -> int:
+    directory, name = enter(root, path, bool(flags & os.O_CREAT))
+    try:
+        return os.open(name, flags | os.O_NOFOLLOW | os.O_CLOEXEC, mode, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def open_directory(root: str, path: str) -> int:
+    """A directory, which is made when it is not there."""
+    directory, name = enter(root, path, True)
+    try:
+        with contextlib.suppress(FileExistsError):
+            os.mkdir(name, dir_fd=directory)
+        return os.open(name, DIRECTORY, dir_fd=directory)
+    finally:
+        os.close(directory)
+
+
+def open_file(root: str, path: str, flags: int) -> int:
     """A descriptor of a regular file: nothing that could block or talk back."""
-    path = job["path"]
-    flags |= os.O_NONBLOCK | os.O_CLOEXEC | os.O_NOCTTY
-    if job["root"] is None:
-        path = os.path.join(job["workdir"], path)
-        if flags & os.O_CREAT:
-            os.makedirs(os.path.dirname(path), exist_ok=True)
-        descriptor = os.open(path, flags, 0o666)
-    else:
-        descriptor = open_scoped(job["root"], path, flags)
+    descriptor = open_scoped(root, path, flags | os.O_NONBLOCK | os.O_NOCTTY)
     kind = os.fstat(descriptor).st_mode
     if stat.S_ISDIR(kind):
-        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), job["path"])
+        raise IsADirectoryError(errno.EISDIR, os.strerror(errno.EISDIR), path)
     if not stat.S_ISREG(kind):
-        raise PermissionError(errno.EACCES, "is not a regular file", job["path"])
+        raise PermissionError(errno.EACCES, "is not a regular file", path)
     os.set_blocking(descriptor, True)
     return descriptor
 
@@ -330,60 +344,73 @@ def listed(top: str) -> list[str]:
 
 def serve_files(channel: socket.socket, descriptors: list[int]) -> None:
     job = receive_line(channel)
+    root, path = job["root"], os.path.join(job["workdir"], job["path"])
     try:
         if job["do"] == "read":
-            answer(channel, {}, open_file(job, os.O_RDONLY))
+            answer(channel, {}, open_file(root, path, os.O_RDONLY))
         elif job["do"] == "write":
-            answer(channel, {}, open_file(job, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+            answer(channel, {}, open_file(root, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
         elif job["do"] == "list":
-            answer(channel, {"files": listed(job["workdir"])})
+            answer(channel, {"files": listed(path)})
         elif job["do"] == "pack":
-            pack(job, descriptors[0])
+            pack(root, path, descriptors[0])
             answer(channel, {})
         elif job["do"] == "unpack":
-            unpack(job, descriptors[0])
+            unpack(root, path, descriptors[0])
             answer(channel, {})
     except OSError as error:
         number = error.errno or errno.EIO
         answer(channel, {"errno": number, "error": error.strerror or str(error)})
 
 
-def directory_of(job: dict[str, Any], path: str) -> str:
-    """A directory that later steps can name without following a link out of the root."""
-    if job["root"] is None:
-        return str(os.path.join(job["workdir"], path))
-    descriptor = open_scoped(job["root"], path or ".", os.O_RDONLY)
-    return f"/proc/self/fd/{descriptor}"
-
-
-def pack(job: dict[str, Any], target: int) -> None:
+def pack(root: str, path: str, target: int) -> None:
     """Write a tar archive of a file or directory; links go in as links."""
     import tarfile
 
-    path = job["path"].rstrip("/")
-    head, _, tail = path.rpartition("/")
-    parent = directory_of(job, head or ("/" if path.startswith("/") else "."))
-    if tail in ("", ".", ".."):
-        parent, tail = directory_of(job, path or "/"), "."
+    head, _, tail = path.rstrip("/").rpartition("/")
+    directory = open_scoped(root, head or "/", DIRECTORY)
+    source = f"/proc/self/fd/{directory}/{tail or '.'}"
+    os.lstat(source)
     with os.fdopen(target, "wb") as file, tarfile.open(fileobj=file, mode="w|") as archive:
-        source = os.path.join(parent, tail)
-        os.lstat(source)
         archive.add(source, arcname="content")
 
 
-def unpack(job: dict[str, Any], source: int) -> None:
-    """Unpack the host's own tar archive below a directory, which is made when it is not there."""
+def unpack(root: str, path: str, source: int) -> None:
+    """Unpack the host's archive of files, directories and links below a directory."""
+    import shutil
     import tarfile
 
-    path = job["path"]
-    if job["root"] is None:
-        target = os.path.join(job["workdir"], path)
-        os.makedirs(target, exist_ok=True)
-    else:
-        os.close(open_scoped(job["root"], path.rstrip("/") + "/.", os.O_RDONLY | os.O_CREAT))
-        target = directory_of(job, path)
+    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
+    os.close(open_directory(root, path))
     with os.fdopen(source, "rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
-        archive.extractall(target, filter="tar")
+        for member in archive:
+            place = f"{path}/{member.name}"
+            if member.isdir():
+                os.close(open_directory(root, place))
+            elif member.issym():
+                make_link(root, place, member.linkname)
+            elif member.isreg() or member.islnk():
+                if member.isreg():
+                    content = archive.extractfile(member)
+                else:
+                    content = os.fdopen(
+                        open_file(root, f"{path}/{member.linkname}", os.O_RDONLY), "rb"
+                    )
+                with os.fdopen(open_file(root, place, new), "wb") as target:
+                    if content is not None:
+                        shutil.copyfileobj(content, target)
+                        content.close()
+                    os.fchmod(target.fileno(), member.mode & 0o777)
+                    os.utime(target.fileno(), (member.mtime, member.mtime))
+
+
+def make_link(root: str, path: str, linkname: str) -> None:
+    head, _, tail = path.rpartition("/")
+    directory = open_directory(root, head)
+    with contextlib.suppress(FileNotFoundError):
+        os.unlink(tail, dir_fd=directory)
+    os.symlink(linkname, tail, dir_fd=directory)
+    os.close(directory)
 
 
 # --- the server ----------------------------------------------------------------------------------
@@ -421,10 +448,21 @@ def serve(control: socket.socket) -> None:
             os.close(descriptor)
 
 
+def become_user(user: int, directories: list[str]) -> None:
+    """From root to somebody who owns `directories` and nothing else."""
+    for directory in directories:
+        os.chown(directory, user, user)
+    os.setgroups([])
+    os.setgid(user)
+    os.setuid(user)
+
+
 def main() -> None:
     settings = json.loads(sys.argv[1])
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     os.umask(0o022)
+    if settings["become"] is not None:
+        become_user(*settings["become"])
     prctl(PR_SET_DUMPABLE, 0)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     limit(resource.RLIMIT_CORE, 0)

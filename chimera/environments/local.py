@@ -43,7 +43,7 @@ class LocalEnvironment(SupervisedEnvironment):
         variables["TMPDIR"] = str(self._own / "tmp")
         super().__init__(spec, {"LANG": "C.UTF-8", **variables, **spec.variables})
         try:
-            self._launch((), sys.executable, str(GUEST), None)
+            self._launch((), sys.executable, str(GUEST))
         except BaseException:
             self.close()
             raise

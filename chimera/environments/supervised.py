@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import array
+import errno
 import json
 import os
 import select
@@ -18,7 +19,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from chimera.environments import archives
-from chimera.environments.base import Environment, EnvironmentSpec, Process
+from chimera.environments.base import READ_BYTES, Environment, EnvironmentSpec, Process
 from chimera.environments.cgroups import Cgroup
 from chimera.environments.streams import Kept, collect
 from chimera.errors import EnvironmentFault
@@ -32,8 +33,8 @@ KILLED = 137
 class SupervisedEnvironment(Environment):
     """Commands and files by way of the guest; subclasses say how the guest is started."""
 
-    #: The directory no file operation leaves; None when the guest's own root is confined.
-    root: str | None = None
+    #: The directory no file operation leaves, as the guest sees it.
+    root: str = "/"
 
     def __init__(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> None:
         self.limits = spec.limits
@@ -47,9 +48,19 @@ class SupervisedEnvironment(Environment):
         self._server = 0  # the guest's process id, seen from here
 
     def _launch(
-        self, prefix: Sequence[str], python: str, guest: str, processes: int | None
+        self,
+        prefix: Sequence[str],
+        python: str,
+        guest: str,
+        *,
+        processes: int | None = None,
+        become: tuple[int, Sequence[str]] | None = None,
     ) -> None:
-        """Start the guest behind `prefix` and put it under the limits set from outside."""
+        """Start the guest behind `prefix` and put it under the limits set from outside.
+
+        `processes` bounds those of the guest's user where no cgroup can; `become` is the user that
+        a guest started by root turns into, and the directories it gives to him first.
+        """
         self._cgroup = Cgroup.create(self.limits)
         control, theirs = socket.socketpair()
         control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
@@ -57,6 +68,7 @@ class SupervisedEnvironment(Environment):
             "control": theirs.fileno(),
             "file_bytes": self.limits.file_bytes,
             "data_bytes": None if self._cgroup.bounds_memory else self.limits.memory_bytes,
+            "become": become,
             "processes": None if self._cgroup.bounds_processes else processes,
         }
         with theirs:
@@ -224,7 +236,10 @@ class SupervisedEnvironment(Environment):
 
     def read_file(self, path: str) -> bytes:
         with os.fdopen(self._opened("read", path), "rb") as file:
-            return file.read()
+            content = file.read(READ_BYTES + 1)
+        if len(content) > READ_BYTES:
+            raise OSError(errno.EFBIG, f"is longer than {READ_BYTES} bytes", path)
+        return content
 
     def write_file(self, path: str, content: bytes | str) -> None:
         data = content.encode() if isinstance(content, str) else content
@@ -272,7 +287,7 @@ class SupervisedEnvironment(Environment):
             finally:
                 os.close(writer)
             with channel:
-                archives.unpack(stream, target, missing=source)
+                archives.unpack(stream, target, named=source)
                 check(read_all(channel), source)
 
     # --- the end

@@ -1,0 +1,1 @@
+"""What every environment must hold to, as functions that raise when it does not."""

@@ -1,0 +1,88 @@
+"""The backends of this machine; docker's daemon and base image are brought up where that is possible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from chimera.environments import Environment, EnvironmentSpec, available, start_environment
+
+BASE_IMAGE = "chimera-base:bookworm"
+SCRIPT = Path(__file__).parents[2] / "scripts" / "docker-base.sh"
+
+
+def missing(reason: str) -> None:
+    """As in the top conftest: a skip, or a failure where everything is required."""
+    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
+        pytest.fail(f"required, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def start_daemon() -> None:
+    """Start dockerd when nobody answers and this is root's machine; it outlives the tests."""
+    if available("docker") is None or os.geteuid() != 0 or shutil.which("dockerd") is None:
+        return
+    subprocess.Popen(
+        ["dockerd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ).returncode = 0  # fmt: skip
+    for _ in range(120):
+        if available("docker") is None:
+            return
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="session")
+def docker_image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The base image; made once, by whichever worker comes first."""
+    import fcntl
+
+    lock = Path(tmp_path_factory.getbasetemp().parent, "docker.lock")
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        start_daemon()
+        reason = available("docker")
+        if reason is not None:
+            missing(reason)
+        made = subprocess.run([SCRIPT, BASE_IMAGE], capture_output=True, text=True, check=False)
+        if made.returncode:
+            missing(f"the image {BASE_IMAGE} cannot be made: {made.stdout}{made.stderr}")
+    return BASE_IMAGE
+
+
+@pytest.fixture(scope="session")
+def base_spec(request: pytest.FixtureRequest) -> Callable[[str], EnvironmentSpec]:
+    """What a backend needs at least; skips those this machine lacks."""
+
+    def spec_for(backend: str) -> EnvironmentSpec:
+        if backend == "docker":
+            return EnvironmentSpec(image=request.getfixturevalue("docker_image"))
+        reason = available(backend)
+        if reason is not None:
+            missing(reason)
+        return EnvironmentSpec()
+
+    return spec_for
+
+
+@pytest.fixture(scope="session")
+def shared_environment(
+    base_spec: Callable[[str], EnvironmentSpec],
+) -> Iterator[Callable[[str], Environment]]:
+    """One environment of each backend for all tests that leave it usable."""
+    started: dict[str, Environment] = {}
+
+    def environment(backend: str) -> Environment:
+        if backend not in started:
+            started[backend] = start_environment(backend, base_spec(backend))
+        return started[backend]
+
+    yield environment
+    for env in started.values():
+        env.close()
