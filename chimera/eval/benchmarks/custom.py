@@ -156,7 +156,7 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         passed = reply.strip() == value.strip()
         return Verdict(passed, "" if passed else f"expected {value.strip()[:80]!r}")
     outcome = run_tests(
-        "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=10)
+        "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
     )
     return Verdict(outcome.passed, "" if outcome.passed else f"{name}: {outcome.why}")
 
