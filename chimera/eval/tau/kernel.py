@@ -98,7 +98,9 @@ class Toolkit:
         self.db = db
 
     def __init_subclass__(cls) -> None:
-        found = dict(cls.tools)
+        found: dict[str, ToolFunction] = {}
+        for base in reversed(cls.__mro__[1:]):
+            found |= vars(base).get("tools", {})
         for name, function in vars(cls).items():
             if declared := getattr(function, "declared", None):
                 found[name] = _declare(cls, name, function, *declared)
@@ -124,7 +126,8 @@ class Toolkit:
         return function(**arguments)
 
     def update_db(self, changes: Mapping[str, Any]) -> None:
-        self.db = deep_update(self.db, changes)
+        """Lay a task's data over the database; the task keeps its own."""
+        self.db = deep_update(self.db, deepcopy(changes))
 
     def state_hash(self) -> str:
         return state_hash(self.db)
@@ -285,7 +288,6 @@ class World:
     agent: Toolkit
     user: Toolkit | None = None
     synchronise: Callable[[Toolkit, Toolkit], None] | None = None
-    shared_database: bool = False  # one database behind both sides
 
     def __post_init__(self) -> None:
         self.sync()
