@@ -142,10 +142,12 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         log_in: bool = True,
         settle: float = 3.0,
         viewport_only: bool = True,
+        browser: bool = True,
     ) -> None:
         """`sites`: only tasks that need no others. `urls`: SITE=URL for each site. `judge`: the
         model that decides fuzzy answers. `auth_dir`: stored log-ins (Playwright storage states);
         `log_in`: fill the form where none is stored. `settle`: seconds a checked page may load.
+        `browser`: False to take replies alone, which program_html cannot decide.
         """
         super().__init__(dataset_path, limit)
         if unknown := set(sites or ()) - set(SITES):
@@ -157,6 +159,9 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         self.log_in = log_in
         self.settle = settle
         self.viewport_only = viewport_only
+        self.browser = browser
+        if not browser:
+            self.environments = ("none",)
 
     def options(self) -> dict[str, JSON]:
         return {
@@ -165,6 +170,7 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
             "judge": self.judge,
             "settle": self.settle,
             "viewport_only": self.viewport_only,
+            "browser": self.browser,
         }
 
     def prepare_agent(self, agent: Agent) -> Agent:
@@ -174,6 +180,11 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         return agent
 
     # -------------------------------------------------------------------------------- tasks
+
+    def source(self) -> Path:
+        """A known file, or a directory of upstream's generated files (0.json, 1.json, …)."""
+        place = self.place()
+        return place if place.is_dir() and (place / "0.json").is_file() else super().source()
 
     def task(self, row: Row) -> WebArenaTask | None:
         evaluation = _evaluation(row)
@@ -218,10 +229,14 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     # ------------------------------------------------------------------------- environment
 
     def environment(self, task: WebArenaTask) -> EnvironmentSpec:
+        if not self.browser:
+            return EnvironmentSpec()
         return EnvironmentSpec(needs=frozenset({"browser"}), network=True)
 
     def open_environment(self, task: WebArenaTask, start: StartEnvironment) -> Environment:
-        if getattr(start, "backend", "browser") == "none":
+        if not hasattr(start, "backend"):
+            return start(self.environment(task))  # a user's own factory
+        if not self.browser:
             return NoEnvironment()
         state = self._storage_state(task)
         return BrowserEnvironment(
@@ -451,6 +466,7 @@ class WebArenaVerified(WebArena):
         auth_dir: str | Path | None = None,
         log_in: bool = True,
         viewport_only: bool = True,
+        browser: bool = True,
     ) -> None:
         """`subset`: an official file whose `task_ids` are to be run (the hard 258, say)."""
         super().__init__(
@@ -461,6 +477,7 @@ class WebArenaVerified(WebArena):
             auth_dir=auth_dir,
             log_in=log_in,
             viewport_only=viewport_only,
+            browser=browser,
         )
         self.subset = _subset(subset) if subset is not None else None
 
@@ -470,6 +487,7 @@ class WebArenaVerified(WebArena):
             "urls": self.urls,
             "subset": self.subset,
             "viewport_only": self.viewport_only,
+            "browser": self.browser,
         }
 
     def task(self, row: Row) -> WebArenaTask | None:
@@ -492,7 +510,7 @@ class WebArenaVerified(WebArena):
         if len(task["eval"]) > 1:
             return None
         reply = VerifiedGrader.expected_reply(task["eval"])
-        return Submission(text=json.dumps(reply), files={})
+        return Submission(text=json.dumps(reply)) if reply is not None else None
 
     def oracle(self, task: WebArenaTask, env: Environment) -> Submission:
         gold = DatasetBenchmark.oracle(self, task, env)
@@ -536,7 +554,9 @@ def read_reply(reply: str) -> tuple[str, str | None]:
     if isinstance(envelope, dict) and {"answer", "url"} & set(envelope):
         answer, url = envelope.get("answer"), envelope.get("url")
         return "" if answer is None else str(answer), None if url is None else str(url)
-    answers = re.findall(r"^\s*ANSWER:[ \t]*(.*?)\s*(?=^\s*URL:|\Z)", reply, re.M | re.S | re.I)
+    answers = re.findall(
+        r"^\s*ANSWER:[ \t]*(.*?)\s*(?=^\s*(?:URL|ANSWER):|\Z)", reply, re.M | re.S | re.I
+    )
     urls = re.findall(r"^\s*URL:[ \t]*(\S+)", reply, re.M | re.I)
     if not answers and not urls:
         return reply.strip(), None

@@ -77,11 +77,17 @@ def must_include(reference: str, answer: str, *, whole_token: bool = False) -> b
     return needle in text
 
 
-_OPENING_QUOTE = re.compile(r"(?<!\w)'(?!(?:re|ve|ll|[mtsdn])\b)(?=\w)")
-_LAST_STOP = re.compile(r"(?<=[^.])\.(?=[\])}>\"'»”’ ]*\s*$)")
-_PAUSE = re.compile(r"[:,](?=\D|$)")
-_ALONE = re.compile(r"[;@#$%&?!*()\[\]{}<>«»“”‘’„‒-―]|`+|\.{2,}|--")
-_ENCLITIC = re.compile(r"(?<=[^' ])'(?:[smd]|ll|re|ve)?(?= )")
+#: What is parted, in this order: each step sees the spaces that those before it made.
+_OPENING = re.compile(r"^\"|(?<=[ (\[{<])(?:\"|'')")
+_OPENING_SINGLE = re.compile(r"(?<!\w)'(?!(?:re|ve|ll|[mtsdn])\b)(?=\w)")
+_STEPS = (
+    re.compile(r"(?<=[^.])\.(?=[\])}>\"'»”’ ]*\s*$)"),  # the last full stop
+    re.compile(r"[:,](?=\D|$)"),
+    re.compile(r"[;@#$%&?!«“‘„‒-―]|`+|\.{2,}"),
+    re.compile(r"(?<=[^'])'(?= )"),
+    re.compile(r"[*()\[\]{}<>»”’]|--"),
+)
+_ENCLITICS = (re.compile(r"(?<=[^' ])'[smd]?(?= )"), re.compile(r"(?<=[^' ])'(?:ll|re|ve)(?= )"))
 
 
 def tokens(text: str) -> list[str]:
@@ -89,11 +95,13 @@ def tokens(text: str) -> list[str]:
 
     A full stop ends a word only at the end of the text: "5." has the token "5", "5.0" has not.
     """
-    text = _OPENING_QUOTE.sub("' ", text)
-    for pattern in (_LAST_STOP, _PAUSE, _ALONE):
+    text = _OPENING_SINGLE.sub("' ", _OPENING.sub(" `` ", text))
+    for pattern in _STEPS:
         text = pattern.sub(r" \g<0> ", text)
-    text = re.sub(r"''|\"", " '' ", text)
-    return _ENCLITIC.sub(r" \g<0> ", f" {text} ").split()
+    text = " ".join(re.sub(r"''|\"", " '' ", text).split())
+    for pattern in _ENCLITICS:
+        text = pattern.sub(r" \g<0> ", f" {text} ")
+    return text.split()
 
 
 @dataclass(frozen=True, slots=True)

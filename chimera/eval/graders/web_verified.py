@@ -64,13 +64,20 @@ class VerifiedGrader:
             raise ValueError(f"unknown set of evaluators: {kinds}")
 
     @staticmethod
-    def expected_reply(evaluation: Sequence[Mapping[str, Any]]) -> dict[str, JSON]:
-        """A reply that the task's response evaluator accepts: the first of all alternatives."""
+    def expected_reply(evaluation: Sequence[Mapping[str, Any]]) -> dict[str, JSON] | None:
+        """A reply that the task's response evaluator accepts: the first of all alternatives.
+
+        None where the expected values are patterns.
+        """
         check = _response_check(evaluation)
         expected = check["expected"]
         data = expected.get("retrieved_data")
         if isinstance(data, list):
-            data = [item[0] if isinstance(item, list) else item for item in data]
+            data = [_first(item) for item in data]
+            if any(
+                _is_pattern(v) for i in data for v in (i.values() if isinstance(i, dict) else [i])
+            ):
+                return None
         return {
             "task_type": expected["task_type"].upper(),
             "status": expected["status"].upper(),
@@ -175,6 +182,15 @@ def _reason(check: Mapping[str, Any]) -> str:
     return str(check.get("error_msg") or check["status"])[:500]
 
 
+def _first(item: JSON) -> JSON:
+    """The first of listed alternatives, also within an object."""
+    if isinstance(item, list):
+        return _first(item[0])
+    if isinstance(item, dict):
+        return {key: _first(value) for key, value in item.items()}
+    return item
+
+
 def _response_check(evaluation: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next(c for c in evaluation if c["evaluator"] == "AgentResponseEvaluator")
 
@@ -231,6 +247,8 @@ def _same_items(wanted: list[Any], data: list[Any], schema: Mapping[str, Any], o
 def _same(wanted: Any, data: Any, schema: Mapping[str, Any]) -> bool:
     if isinstance(wanted, list):
         return any(_same(alternative, data, schema) for alternative in wanted)
+    if wanted is None:
+        return data is None
     kind = schema.get("type", "string")
     if schema.get("format") or kind not in ("string", "number", "boolean", "object"):
         raise GraderError(
@@ -276,9 +294,13 @@ def _truth(value: Any) -> bool | None:
 def _same_text(wanted: str, data: Any) -> bool:
     if isinstance(data, (dict, list, bool)) or data is None:
         return False
-    if wanted.startswith("^") and wanted.endswith("$"):
+    if _is_pattern(wanted):
         return re.fullmatch(wanted, str(data).strip(), re.IGNORECASE) is not None
     return _plain(wanted) == _plain(str(data))
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("^") and value.endswith("$")
 
 
 def _plain(text: str) -> str:
