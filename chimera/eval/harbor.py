@@ -225,6 +225,9 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
 
     `base_images` (`NAME=OTHER`, several separated by commas) replaces base images in Dockerfiles
     where the named ones cannot be pulled; such images are rebuilt ones, and results say so.
+    `time_factor` multiplies the limits of agents and verifiers, as the official programs allow on
+    slow machines. Without `verifier_network` the container is cut off before the tests come in;
+    what they would install is then taken from `uv_cache`, a directory of uv's downloads.
     """
 
     grading = "same"
@@ -237,17 +240,25 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         tasks: Sequence[str] | None = None,
         base_images: Sequence[str] | None = None,
         network: bool | None = None,
+        time_factor: float = 1.0,
+        verifier_network: bool = True,
+        uv_cache: Path | None = None,
     ) -> None:
         super().__init__(dataset_path, limit)
         self.task_ids = tuple(tasks or ())
         self.base_images = dict(_pair(pair) for pair in base_images or ())
         self.network = network
+        self.time_factor = time_factor
+        self.verifier_network = verifier_network
+        self.uv_cache = uv_cache
 
     def options(self) -> dict[str, JSON]:
         return {
             "tasks": list(self.task_ids),
             "base_images": self.base_images,
             "network": self.network,
+            "time_factor": self.time_factor,
+            "verifier_network": self.verifier_network,
         }
 
     def rows(self) -> Iterator[Row]:
@@ -303,11 +314,12 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         if task["services"]:
             env = harbor_verifier.ServersKept(env)
         if task["agent_seconds"] is not None:
-            env.deadline = time.monotonic() + task["agent_seconds"]
+            env.deadline = time.monotonic() + task["agent_seconds"] * self.time_factor
         return env
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
-        return harbor_verifier.run_solution(task, env)
+        seconds = (task["agent_seconds"] or 3600.0) * self.time_factor
+        return harbor_verifier.run_solution(task, env, seconds)
 
     def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
         return harbor_attacks.attacks()
@@ -316,7 +328,10 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         if submission.form == harbor_attacks.COMMANDS:
             env.run_command(submission.text, timeout=task["agent_seconds"] or 3600.0)
             env.stop_processes()
-        verdict = harbor_verifier.verify(task, env)
+        if not self.verifier_network:
+            harbor_verifier.cut_off(env, self.uv_cache)
+        seconds = task["verifier_seconds"] * self.time_factor
+        verdict = harbor_verifier.verify(task, env, seconds, offline=not self.verifier_network)
         if self.base_images:
             metrics = {**verdict.metrics, "image": "rebuilt"}
             return Verdict(verdict.passed, verdict.why, verdict.score, metrics, verdict.evidence)

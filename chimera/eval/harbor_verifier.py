@@ -13,6 +13,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chimera.environments.base import Environment
+from chimera.environments.docker import DockerEnvironment
+from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault, GraderError, UsageError
 from chimera.eval.types import Submission, Verdict
 from chimera.eval.wrapped import WrappedEnvironment
@@ -36,7 +38,7 @@ mkdir -p /tests /logs/verifier /logs/agent
 """
 
 
-def run_solution(task: HarborTask, env: Environment) -> Submission:
+def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
     place = Path(task["directory"])
     if task["form"] == "toml":
@@ -52,7 +54,7 @@ def run_solution(task: HarborTask, env: Environment) -> Submission:
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
     done = env.run_command(
         ["bash", "-c", command],
-        timeout=task["agent_seconds"] or 3600.0,
+        timeout=seconds,
         variables=resolved(task["solution_variables"]),
     )
     try:
@@ -92,8 +94,18 @@ def resolved(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: pattern.sub(value, text) for name, text in variables.items()}
 
 
-def verify(task: HarborTask, env: Environment) -> Verdict:
-    """Bring in the tests, run them, and read what they say."""
+def cut_off(env: Environment, uv_cache: Path | None) -> None:
+    """Take the network away from a container, and give what uv would have downloaded."""
+    while isinstance(env, WrappedEnvironment):
+        env = env.inner
+    if isinstance(env, DockerEnvironment):
+        Engine.find().call("network", "disconnect", "--force", "bridge", env.container)
+    if uv_cache is not None:
+        env.copy_in(uv_cache, "/root/.cache/uv")
+
+
+def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool = False) -> Verdict:
+    """Bring in the tests, run them for at most `seconds`, and read what they say."""
     from chimera.eval.harbor_integrity import restore_tools
 
     place = Path(task["directory"])
@@ -120,7 +132,6 @@ def verify(task: HarborTask, env: Environment) -> Verdict:
     metrics: dict[str, JSON] = {"restored": restored} if restored else {}
     evidence: dict[str, JSON] = {"output": output[-50_000:]}
     if done.timed_out:
-        seconds = task["verifier_seconds"]
         return Verdict(False, f"the tests did not end in {seconds:g} s", 0.0, metrics, evidence)
     if task["form"] == "toml":
         return _by_reward(task, env, done, output, metrics, evidence)

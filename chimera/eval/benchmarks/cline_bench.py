@@ -26,8 +26,11 @@ class ClineBench(HarborBenchmark):
         tasks: Sequence[str] | None = None,
         base_images: Sequence[str] | None = None,
         network: bool | None = None,
+        time_factor: float = 1.0,
     ) -> None:
-        super().__init__(dataset_path or dataset_dir, limit, tasks, base_images, network)
+        super().__init__(
+            dataset_path or dataset_dir, limit, tasks, base_images, network, time_factor
+        )
 
     def rows(self) -> Iterator[Row]:
         place = self.place()

@@ -41,12 +41,12 @@ def reply_files(reply: str, editable: Sequence[str]) -> dict[str, str]:
 
 def _named_file(line: str, editable: Sequence[str]) -> str | None:
     """The editable file a heading line names, by its whole path or, if that is clear, its name."""
-    words: list[str] = re.findall(r"[\w./+-]+", line)
+    words: list[str] = [word.rstrip(".") for word in re.findall(r"[\w./+-]+", line)]
     for word in words:
         if word in editable:
             return word
     for word in words:
-        same = [name for name in editable if Path(name).name == word]
+        same = [name for name in editable if Path(name).name == Path(word).name]
         if len(same) == 1:
             return same[0]
     return None

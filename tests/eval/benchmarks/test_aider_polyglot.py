@@ -1,0 +1,409 @@
+"""Aider Polyglot: loading, two attempts, and verdicts by the exercises' own tests."""
+
+from __future__ import annotations
+
+import json
+import os
+import pickle
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from chimera.agents.direct import DirectAgent
+from chimera.agents.fixed import NopAgent, OracleAgent
+from chimera.environments.local import LocalEnvironment
+from chimera.errors import DatasetError, EnvironmentFault
+from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
+from chimera.eval.polyglot import reports
+from chimera.eval.polyglot.caches import prepare
+from chimera.eval.polyglot.conversation import reply_files, second_message
+from chimera.eval.polyglot.languages import LANGUAGES
+from chimera.eval.toolchains import missing_toolchains
+from chimera.eval.trial import StartBackend, TrialSpec, run_trial
+from chimera.eval.types import Submission
+from chimera.providers.scripted import Reply, Script, ScriptedProvider
+from chimera.shrew.benchmarks.aider_polyglot import SHREW_DEFAULT_LANGUAGES, ShrewAiderPolyglot
+
+STUB = "def double(number):\n    pass\n"
+GOLD = "def double(number):\n    return 2 * number\n"
+TESTS = """import unittest
+from twice import double
+
+class TwiceTest(unittest.TestCase):
+    def test_two(self):
+        self.assertEqual(double(2), 4)
+
+    def test_zero(self):
+        self.assertEqual(double(0), 0)
+"""
+
+
+def missing(reason: str) -> None:
+    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
+        pytest.fail(f"required, but {reason}", pytrace=False)
+    pytest.skip(reason)
+
+
+def write_exercise(place: Path) -> Path:
+    files = {
+        ".docs/introduction.md": "Numbers.",
+        ".docs/instructions.md": "Double a number.",
+        ".meta/example.py": GOLD,
+        ".meta/config.json": json.dumps(
+            {
+                "files": {
+                    "solution": ["twice.py"],
+                    "test": ["twice_test.py"],
+                    "example": [".meta/example.py"],
+                }
+            }
+        ),
+        "twice.py": STUB,
+        "twice_test.py": TESTS,
+    }
+    for name, text in files.items():
+        (place / name).parent.mkdir(parents=True, exist_ok=True)
+        (place / name).write_text(text)
+    return place
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    write_exercise(tmp_path / "python/exercises/practice/twice")
+    return tmp_path
+
+
+@pytest.fixture(scope="session")
+def cached() -> Callable[[str], None]:
+    """See to it that a language's packages are there, or skip (fail in CI)."""
+
+    def fill(language: str) -> None:
+        from chimera.eval.toolchains import missing_requirements
+
+        lacking = missing_requirements(language)
+        if lacking:
+            missing(f"{language} needs {lacking[0].install_command}")
+        try:
+            prepare(language)
+        except EnvironmentFault as error:
+            missing(f"the packages of {language} cannot be fetched: {error}")
+
+    return fill
+
+
+@pytest.fixture
+def start(require, cached) -> StartBackend:
+    require("bwrap")
+    cached("python")
+    return StartBackend("bubblewrap")
+
+
+def trial(benchmark, agent, start):
+    return run_trial(TrialSpec(benchmark, benchmark.tasks()[0], 0, agent, start, attempts=1))
+
+
+def scripted(*replies: str) -> DirectAgent:
+    script = Script(tuple(Reply(reply) for reply in replies))
+    return DirectAgent(provider=ScriptedProvider(name="scripted/x", model="x", script=script))
+
+
+def answer(code: str) -> str:
+    return f"Here it is.\n\ntwice.py\n```python\n{code}```\n"
+
+
+def test_a_task_shows_docs_and_stub_and_hides_tests(root):
+    (task,) = AiderPolyglot(root).tasks()
+
+    assert task["id"] == "python/twice"
+    assert task["prompt"].startswith("Numbers.\n\nDouble a number.")
+    assert STUB.strip() in task["prompt"]
+    assert "assertEqual" not in task["prompt"]
+    assert task["editable"] == ["twice.py"]
+    assert pickle.loads(pickle.dumps(AiderPolyglot(root))).options()["attempts"] == 2
+
+
+def test_the_agent_never_gets_tests_or_reference(root, cached):
+    cached("python")
+    benchmark = AiderPolyglot(root)
+
+    spec = benchmark.environment(benchmark.tasks()[0])
+
+    assert sorted(spec.files) == ["twice.py"]
+    assert not spec.network
+
+
+@pytest.mark.parametrize(
+    ("options", "name", "languages"),
+    [
+        ({}, "aider-polyglot", ()),
+        ({"language": "rust"}, "aider-polyglot:rust", ("rust",)),
+        (
+            {"languages": ["go", "python"], "language": "rust"},
+            "aider-polyglot:go+python",
+            ("go", "python"),
+        ),
+    ],
+)
+def test_the_list_of_languages_wins(options, name, languages):
+    benchmark = AiderPolyglot(**options)
+
+    assert benchmark.name() == name
+    assert benchmark.languages == languages
+
+
+def test_an_unknown_language_is_refused():
+    with pytest.raises(DatasetError, match=r"unknown language 'cobol'; known: cpp, go"):
+        AiderPolyglot(language="cobol")
+
+
+def test_shrew_has_four_languages_unless_told():
+    assert SHREW_DEFAULT_LANGUAGES == ("python", "javascript", "rust", "go")
+    assert ShrewAiderPolyglot().languages == SHREW_DEFAULT_LANGUAGES
+    assert ShrewAiderPolyglot(language="java").languages == ("java",)
+    assert ShrewAiderPolyglot(languages=["cpp"], language="java").languages == ("cpp",)
+
+
+def test_the_place_comes_from_the_variable(root, monkeypatch):
+    monkeypatch.setenv("CHIMERA_AIDER_POLYGLOT_PATH", str(root))
+
+    assert len(AiderPolyglot().tasks()) == 1
+
+
+def test_the_real_archive_has_all_exercises(dataset, tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+
+    tasks = AiderPolyglot(dataset("aider-polyglot")).tasks()
+
+    count = {name: sum(t["language"] == name for t in tasks) for name in LANGUAGES}
+    assert count == {"cpp": 26, "go": 39, "java": 47, "javascript": 49, "python": 34, "rust": 30}
+    assert all(task["reference"] and task["editable"] for task in tasks)
+
+
+def test_the_reference_passes_and_the_stub_fails(root, start):
+    benchmark = AiderPolyglot(root)
+
+    gold, stub = trial(benchmark, OracleAgent(), start), trial(benchmark, NopAgent(), start)
+
+    assert gold.passed, gold.why
+    assert gold.verdict.metrics["pass_rate_1"] == 1
+    assert stub.status == "failed"
+    assert "2 of 2 tests failed" in stub.why
+
+
+def test_a_second_attempt_follows_the_test_output(root, start):
+    benchmark = AiderPolyglot(root)
+
+    record = trial(benchmark, scripted(answer(GOLD.replace("2 *", "3 *")), answer(GOLD)), start)
+
+    assert record.passed, record.why
+    metrics = record.verdict.metrics
+    assert (metrics["pass_rate_1"], metrics["pass_rate_2"], metrics["attempts"]) == (0, 1, 2)
+    told = [s.message.content for s in record.trajectory if s.message.role == "user"][1]
+    assert "test_two" in told
+    assert "6 != 4" in told
+
+
+def test_a_first_attempt_that_passes_ends_the_conversation(root, start):
+    record = trial(AiderPolyglot(root), scripted(answer(GOLD), "never asked"), start)
+
+    assert record.passed
+    assert record.verdict.metrics["pass_rate_1"] == 1
+    assert record.verdict.metrics["well_formed"] == 1
+    assert record.steps == 1
+
+
+def test_two_failed_attempts_are_a_failure_and_malformed_ones_are_counted(root, start):
+    record = trial(AiderPolyglot(root), scripted("I do not know.", "Still not."), start)
+
+    assert record.status == "failed"
+    assert record.verdict.metrics["well_formed"] == 0
+    assert record.verdict.metrics["attempts"] == 2
+
+
+def test_attacks_fail(root, start):
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+
+    for name, submission in benchmark.attacks(task):
+        with benchmark.open_grading_environment(task, start) as env:
+            verdict = benchmark.grade(task, submission, env)
+        assert not verdict.passed, name
+
+
+def test_only_solution_files_are_carried(root, start):
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+    files = {"twice.py": GOLD.encode(), "twice_test.py": b"", "../twice_test.py": b""}
+
+    with benchmark.open_grading_environment(task, start) as env:
+        verdict = benchmark.grade(task, Submission(files=files), env)
+        kept = env.read_text("twice/twice_test.py")
+
+    assert verdict.passed
+    assert kept == TESTS
+
+
+def write_tasks(place: Path, **fields: object) -> Path:
+    row = {"id": "python/twice", "language": "python", "prompt": "Double.", **fields}
+    (place / "tasks.json").write_text(json.dumps([row]))
+    write_exercise(place / "exercises/twice")
+    return place
+
+
+def grade(benchmark: AiderPolyglot, code: str, start) -> tuple[bool, str]:
+    (task,) = benchmark.tasks()
+    with benchmark.open_grading_environment(task, start) as env:
+        verdict = benchmark.grade(task, Submission(files={"twice.py": code.encode()}), env)
+    return verdict.passed, str(verdict.metrics["decided_by"])
+
+
+def test_expected_files_decide_first_and_the_command_second(tmp_path, start):
+    place = write_tasks(
+        tmp_path,
+        expected_files={"twice.py": GOLD},
+        test_command="python -m pytest -q",
+        exercise_dir="twice",
+        timeout_s=60,
+    )
+    benchmark = AiderPolyglot(place)
+
+    assert grade(benchmark, GOLD, start) == (True, "diff")
+    assert grade(benchmark, "def double(number):\n    return number + number\n", start) == (
+        True,
+        "tests",
+    )
+    assert grade(benchmark, STUB, start) == (False, "tests")
+
+
+def test_without_a_command_the_expected_files_alone_decide(tmp_path, start):
+    place = write_tasks(tmp_path, expected_files={"twice.py": GOLD}, exercise_dir="twice")
+
+    assert grade(AiderPolyglot(place), GOLD + "\n", start) == (True, "diff")
+    assert grade(AiderPolyglot(place), GOLD.replace("2", "3"), start) == (False, "diff")
+
+
+def test_a_command_that_runs_no_test_does_not_pass(tmp_path, start):
+    place = write_tasks(tmp_path, test_command="true", exercise_dir="twice")
+
+    assert grade(AiderPolyglot(place), GOLD, start) == (False, "tests")
+
+
+def test_an_exercise_outside_the_data_set_is_refused(tmp_path):
+    (tmp_path / "set").mkdir()
+    write_tasks(tmp_path / "set", test_command="true", exercise_dir="../../other")
+    (tmp_path / "other").mkdir()
+
+    with pytest.raises(DatasetError, match="outside the data set"):
+        AiderPolyglot(tmp_path / "set").tasks()
+
+
+@pytest.mark.parametrize(
+    ("reply", "files"),
+    [
+        ("a.py\n```\nx\n```", {"a.py": "x\n"}),
+        (
+            "**`a.py`**\n\n```python\nx\n```\nand\n# b.py\n```\ny\n```",
+            {"a.py": "x\n", "b.py": "y\n"},
+        ),
+        ("src/b.py:\n```\ny\n```", {"b.py": "y\n"}),
+        ("other.py\n```\nx\n```", {}),
+        ("no code", {}),
+        ("a.py\n````\n```\nx\n```\n````", {"a.py": "```\nx\n```\n"}),
+    ],
+)
+def test_files_in_replies(reply, files):
+    assert reply_files(reply, ["a.py", "b.py"]) == files
+
+
+def test_one_block_without_a_name_is_the_one_file():
+    assert reply_files("```\nx\n```", ["a.py"]) == {"a.py": "x\n"}
+    assert reply_files("```\nx\n```\n```\ny\n```", ["a.py"]) == {}
+
+
+def test_the_second_message_is_bounded_and_without_durations():
+    message = second_message("1 failed in 0.12s\n" + "x" * 100_000, ["a.py"])
+
+    assert "in 0.12s" not in message
+    assert len(message) < 31_000
+    assert "`a.py`" in message
+
+
+@pytest.mark.parametrize(
+    ("report", "expected"),
+    [
+        (b"<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>",
+         (1, 1, 0)),
+        (b"<testsuite><testcase name='a'><skipped/></testcase></testsuite>", (0, 0, 0)),
+        (b"<testsuite><testcase name='a'><failure/></testcase><testcase name='a'/></testsuite>",
+         (0, 1, 0)),
+        (b"<testsuite/>", (0, 0, 0)),
+    ],
+)  # fmt: skip
+def test_junit_reports(report, expected):
+    result = reports.junit(report)
+
+    assert (result.passed, result.failed, result.errors) == expected
+
+
+@pytest.mark.parametrize("content", [b"", b"<open>", b"<!DOCTYPE x [<!ENTITY a 'b'>]><x/>"])
+def test_what_is_no_junit_report_is_none(content):
+    assert reports.junit(content) is None
+
+
+def test_other_reports():
+    suite = {"name": "s", "status": "failed", "assertionResults": []}
+    jest = reports.jest(json.dumps({"testResults": [suite]}).encode())
+    events = [
+        {"Action": "pass", "Test": "TestA", "Output": ""},
+        {"Action": "fail", "Test": "TestB"},
+        {"Action": "fail", "Package": "p"},
+    ]
+    go, _ = reports.go_events("\n".join(json.dumps(e) for e in events).encode())
+    unfinished, text = reports.go_events(b'{"Action":"output","Output":"hello\\n"}')
+    cargo = reports.cargo(
+        "test a ... ok\ntest b ... FAILED\ntest result: FAILED. 1 passed; 1 failed;"
+    )
+
+    assert (jest.passed, jest.errors) == (0, 1)
+    assert (go.passed, go.failed) == (1, 2)
+    assert (unfinished, text) == (None, "hello\n")
+    assert (cargo.passed, cargo.failed) == (1, 1)
+    assert reports.cargo("test result") is None
+    assert reports.jest(b"[]") is None
+
+
+@pytest.mark.parametrize("language", LANGUAGES)
+def test_a_real_exercise_in_every_language(language, dataset, cached, require):
+    require("bwrap")
+    cached(language)
+    name = "yacht" if language == "cpp" else "wordy"
+    benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
+    task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
+    start = StartBackend("bubblewrap")
+
+    gold = run_trial(TrialSpec(benchmark, task, 0, OracleAgent(), start, attempts=1))
+    stub = run_trial(TrialSpec(benchmark, task, 0, NopAgent(), start, attempts=1))
+
+    assert gold.passed, gold.why
+    assert stub.status == "failed", stub.why
+
+
+def test_missing_toolchains_name_a_package(monkeypatch):
+    monkeypatch.setenv("PATH", "/nowhere")
+
+    found = dict(missing_toolchains())
+
+    assert found["Rust with Cargo"] == "apt-get install cargo"
+    assert found["CMake"] == "apt-get install cmake"
+
+
+def test_a_local_environment_will_do(root, cached):
+    cached("python")
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+
+    with benchmark.open_grading_environment(task, LocalEnvironment.start) as env:
+        verdict = benchmark.grade(task, benchmark.gold(task), env)
+
+    assert verdict.passed, verdict.why
