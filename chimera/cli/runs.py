@@ -208,7 +208,7 @@ def _export_atif(store: RunStore, output: Path | None) -> None:
     if output is None:
         raise UsageError("--format atif writes one file a trial: give --output DIRECTORY")
     output.mkdir(parents=True, exist_ok=True)
-    manifest = store.manifest()
+    manifest = {**store.manifest(), "run": Path(store.path).stem}
     for record in store.records(whole=True):
         name = "".join(c if c.isalnum() or c in "-_." else "_" for c in record.task_id)
         document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))

@@ -26,7 +26,8 @@ def new_run_path(directory: Path, benchmark: str, model: str) -> Path:
         for part in (benchmark, model)
         if part
     )
-    stamp = time.strftime("%Y%m%d-%H%M%S")
+    now = time.time()
+    stamp = f"{time.strftime('%Y%m%d-%H%M%S', time.localtime(now))}-{int(now % 1 * 1000):03}"
     for number in range(1000):
         suffix = f"-{number}" if number else ""
         path = directory / f"{stamp}-{label}{suffix}{SUFFIX}"
