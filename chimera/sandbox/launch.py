@@ -35,7 +35,13 @@ VARIABLES = {
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
+OWNER = "CHIMERA_SANDBOX_OWNER"  # marks every process of a sandbox with the one that started it
 START = "import sys; sys.path.append(sys.argv[2]); from inner.server import main; main()"
+
+
+def variables() -> dict[str, str]:
+    """The whole environment of a sandbox."""
+    return {**VARIABLES, OWNER: str(os.getpid())}
 
 
 def interpreter() -> Path:
@@ -73,7 +79,7 @@ def confined_command(settings: dict[str, object], packages: Sequence[str]) -> li
             command += ["--cap-add", f"CAP_{capability}"]
     else:
         command += ["--unshare-user"]
-    for name, value in VARIABLES.items():
+    for name, value in variables().items():
         command += ["--setenv", name, value]
     for directory in SYSTEM:
         if Path(directory).is_symlink():

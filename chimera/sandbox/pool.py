@@ -72,7 +72,7 @@ class Worker:
             stdin=subprocess.DEVNULL,
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
-            env=launch.VARIABLES,
+            env=launch.variables(),
             pass_fds=[theirs.fileno()],
             cwd="/",
             start_new_session=True,  # an interrupt at the terminal is ours to handle
