@@ -141,17 +141,19 @@ def _dripping(data: bytes, seconds: float, released: threading.Event) -> Iterabl
 
 
 _asked: dict[tuple[str, str, bytes], Answer] = {}
+_asking = threading.Lock()
 
 
 def _forward(upstream: str, path: str, headers: object, body: bytes) -> Answer:
     """The server's answer; the same question is put to the model once only, to save its time."""
     key = (upstream, path, body)
-    if key not in _asked:
-        answer = _ask(upstream, path, headers, body)
-        if answer.status != 200:
-            return answer
-        _asked[key] = answer
-    return _asked[key]
+    with _asking:
+        if key not in _asked:
+            answer = _ask(upstream, path, headers, body)
+            if answer.status != 200:
+                return answer
+            _asked[key] = answer
+        return _asked[key]
 
 
 def _ask(upstream: str, path: str, headers: object, body: bytes) -> Answer:

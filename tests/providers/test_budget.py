@@ -86,9 +86,8 @@ def test_a_run_never_spends_more_than_its_budget(
     meters = [Meter(budget=budget) for _ in range(12)]
 
     def trial(meter: Meter) -> None:
-        with metered(meter):
-            with contextlib.suppress(ProviderError, BudgetExceeded, RuntimeError):
-                provider.complete([Message.user("word " * words)], max_tokens=max_tokens)
+        with metered(meter), contextlib.suppress(ProviderError, BudgetExceeded, RuntimeError):
+            provider.complete([Message.user("word " * words)], max_tokens=max_tokens)
 
     with pytest.MonkeyPatch.context() as patch, ThreadPoolExecutor(6) as pool:
         patch.setattr("chimera.providers.base.FIRST_BACKOFF_SECONDS", 1e-4)
