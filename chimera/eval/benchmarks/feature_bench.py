@@ -119,7 +119,7 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             fail_to_pass=list(files or ()),
             pass_to_pass=[] if draft else list(test_ids(row.get("PASS_TO_PASS") or [])),
             image=str(row.get("image_name") or row.get("instance_image") or ""),
-            test_command=_command(str(row["repo"]), settings),
+            test_command=_command(str(row["repo"]), settings, draft),
             timeout=float(settings.get("timeout_run", 600)),
             timeout_one=None if draft else int(settings.get("timeout_one", 10)),
             python=str(row.get("python") or ""),
@@ -355,8 +355,10 @@ def _settings(value: Any) -> Mapping[str, Any]:
     return value or {}
 
 
-def _command(repo: str, settings: Mapping[str, Any]) -> str:
+def _command(repo: str, settings: Mapping[str, Any], draft: bool) -> str:
     if repo == "pydantic/pydantic":
         return "pytest -rA -v --color=no"
     command = str(settings.get("test_cmd") or DEFAULT_COMMAND)
+    if draft:  # the repository may ask for plug-ins that the draft does not pin
+        command += " -o addopts="
     return f"uv run {command}" if settings.get("use_uv") else command

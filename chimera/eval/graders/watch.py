@@ -31,15 +31,14 @@ import os
 import sys
 
 _place = os.environ.pop("CHIMERA_WATCH", None)
-_stream = open(_place, "a") if _place else None
-_owner = os.getpid()
-_dumps = json.dumps
+_account = os.open(_place, os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o600) if _place else None
+_owner, _process = os.getpid(), os.getpid
+_dumps, _write = json.dumps, os.write
 
 
 def _tell(**event):
-    if _stream is not None and os.getpid() == _owner:
-        _stream.write(_dumps(event) + "\n")
-        _stream.flush()
+    if _account is not None and _process() == _owner:
+        _write(_account, (_dumps(event) + "\n").encode("ascii"))
 
 
 # pytest: this module is loaded with -p
@@ -171,11 +170,11 @@ def _watch_sympy(module):
 #: A run that also measures coverage brings a module of this name.
 _COVERAGE = "try:\n    import chimera_coverage\nexcept ImportError:\n    pass\n"
 _START_UNITTEST = (
-    f"{_COVERAGE}import chimera_watch\nif chimera_watch._stream:\n"
+    f"{_COVERAGE}import chimera_watch\nif chimera_watch._account is not None:\n"
     "    chimera_watch._watch_unittest()\n"
 )
 _START_SYMPY = (
-    f"{_COVERAGE}import sys\nimport chimera_watch\nif chimera_watch._stream:\n"
+    f"{_COVERAGE}import sys\nimport chimera_watch\nif chimera_watch._account is not None:\n"
     "    sys.meta_path.insert(0, chimera_watch._SympyFinder())\n"
 )
 

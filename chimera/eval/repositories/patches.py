@@ -7,6 +7,7 @@ import shlex
 import sys
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
+from itertools import pairwise
 from pathlib import PurePosixPath
 
 _FILE_START = re.compile(r"(?m)^diff --git ")
@@ -48,8 +49,8 @@ def parse(diff: str) -> tuple[FilePatch, ...]:
     starts = [match.start() for match in _FILE_START.finditer(diff)]
     if not starts:
         starts = [match.start() for match in _PLAIN_START.finditer(diff)]
-    ends = [*starts[1:], len(diff)]
-    return tuple(_file(diff[start:end]) for start, end in zip(starts, ends, strict=True))
+    bounds = [*starts, len(diff)]
+    return tuple(_file(diff[start:end]) for start, end in pairwise(bounds))
 
 
 def join(files: Iterable[FilePatch]) -> str:
@@ -87,8 +88,7 @@ def _file(text: str) -> FilePatch:
     hunks: list[Hunk] = []
     if first:
         starts = [match.start() for match in _HUNK_START.finditer(text)]
-        for start, end in zip(starts, [*starts[1:], len(text)], strict=True):
-            hunks.append(_hunk(text[start:end]))
+        hunks += [_hunk(text[start:end]) for start, end in pairwise([*starts, len(text)])]
     return FilePatch(old, new, header, tuple(hunks))
 
 

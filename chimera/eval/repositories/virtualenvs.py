@@ -69,7 +69,9 @@ def virtual_environment(
     ordered = tuple(sorted(pin for pin in pins if not _is_tool(pin)))
     tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
     named = {package_name(pin) for pin in pins}
-    others = tuple(sorted(r for r in requirements if package_name(r) not in named))
+    others = tuple(
+        sorted(r for r in requirements if package_name(r) not in named and _applies(r, version))
+    )
     parts: list[JSON] = [RECIPE, str(interpreter), _describe(interpreter), ordered, tools]
     identity = digest(*parts, *([others] if others else []))
     place = made_once(
@@ -137,6 +139,35 @@ def _make(
 
 def package_name(requirement: str) -> str:
     return re.split(r"[=<>!~;( \[]", requirement)[0].lower().replace("_", "-")
+
+
+_COMPARISON = re.compile(
+    r"(python_version|sys_platform|os_name) *(==|!=|<=|>=|<|>) *['\"]([^'\"]+)"
+)
+
+
+def _applies(requirement: str, version: str) -> bool:
+    """Whether a requirement's marker holds here; what is not understood is left to pip."""
+    marker = requirement.partition(";")[2]
+    if " or " in marker:
+        return True
+    here = {"sys_platform": "linux", "os_name": "posix"}
+    for variable, sign, value in _COMPARISON.findall(marker):
+        if variable == "python_version":
+            left, right = _numbers(version)[:2], _numbers(value)[:2]
+            holds = {"==": left == right, "!=": left != right, "<": left < right,
+                     "<=": left <= right, ">": left > right, ">=": left >= right}[sign]  # fmt: skip
+        elif sign in ("==", "!="):
+            holds = (here[variable] == value) is (sign == "==")
+        else:
+            continue
+        if not holds:
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
 
 
 def _is_tool(pin: str) -> bool:
