@@ -169,7 +169,7 @@ class Bank(Toolkit):
     def _history(
         self, tool: str, done: str, subject: str, query: tuple[str, str, Any], none: str
     ) -> str:
-        """The form of most reading tools: what was done, then the records or that there are none."""
+        """The form of most reading tools: what was done, then the records or that none are."""
         result = self._query(*query)
         shown = f"\n{none}" if "No records found" in result else result
         return "\n".join([done, "", f"Executed: {tool}", f"{subject}:", shown])

@@ -168,7 +168,8 @@ class CreditCardTools(Bank):
             "Error: Dispute may have already been filed for this transaction.",
         )
         lines = [
-            "Credit card transaction dispute filed successfully. A case has been opened and will be "
+            "Credit card transaction dispute filed successfully. A case has been opened and "
+            "will be "
             "reviewed within 10 business days.",
             "",
             "Executed: file_credit_card_transaction_dispute_4829",

@@ -21,7 +21,7 @@ from chimera.eval.tau.bank import (
 )
 from chimera.eval.tau.bank_accounts import AccountTools
 from chimera.eval.tau.bank_credit import CreditCardTools, dispute_id, transaction_id
-from chimera.eval.tau.bank_debit import DebitCardServiceTools
+from chimera.eval.tau.bank_debit_service import DebitCardServiceTools
 from chimera.eval.tau.kernel import Database, check_arguments, tool
 
 TransferReason = Literal[
@@ -308,7 +308,8 @@ class KnowledgeTools(CreditCardTools, DebitCardServiceTools, AccountTools):
     @tool("generic", discoverable=True)
     def emergency_credit_bureau_incident_transfer_1114(self) -> str:
         return (
-            "Emergency escalation logged. Case has been flagged for priority handling by the credit "
+            "Emergency escalation logged. Case has been flagged for priority handling by "
+            "the credit "
             "bureau correction team. Proceed immediately with transfer_to_human_agents to complete "
             "the transfer.\n\n" + executed("emergency_credit_bureau_incident_transfer_1114")
         )

@@ -93,7 +93,10 @@ class Domain:
         path = self.folder / "tasks.json"
         if exists(path):
             content = read(path)
-            return content["tasks"] if isinstance(content, dict) else content
+            listed: list[Mapping[str, Any]] = (
+                content["tasks"] if isinstance(content, dict) else content
+            )
+            return listed
         files = sorted((self.folder / "tasks").glob("task_*.json"))
         if not files:
             raise DatasetError(f"{self.folder}: no tasks.json")
@@ -151,11 +154,11 @@ def _mock(folder: Path, task: Mapping[str, Any], variant: str) -> World:
 
 
 def _telecom(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.tau import phone, telecom
+    from chimera.eval.tau import phone, phone_state, telecom
 
     return World(
         telecom.TelecomTools(_database(folder / "db.toml", telecom.load)),
-        phone.TelecomUserTools(_database(folder / "user_db.toml", phone.load)),
+        phone.TelecomUserTools(_database(folder / "user_db.toml", phone_state.load)),
         telecom.synchronise,
     )
 

@@ -134,6 +134,7 @@ class DialogueTool:
     name: str
     description: str
     parameters: Mapping[str, JSON]
+    checks_arguments: bool = True
 
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
         if not isinstance(env, TauEnvironment):

@@ -149,7 +149,8 @@ class SearchingTools(KnowledgeTools):
         super().__init__(db, logged_reads)
         self._folder = folder
         hidden = {"KB_search", "grep"} - set(offered)
-        self.tools = {name: known for name, known in self.tools.items() if name not in hidden}  # type: ignore[misc]
+        kept = {name: known for name, known in self.tools.items() if name not in hidden}
+        self.tools = kept  # type: ignore[misc]
 
     @tool("read")
     def KB_search(self, query: str) -> str:
@@ -176,7 +177,7 @@ class SearchingTools(KnowledgeTools):
 
 
 def world(folder: Path, db: Database, task: Mapping[str, Any], variant: str) -> World:
-    """Agent and customer over the same books. Reading tools that the gold actions use are logged."""
+    """Agent and customer over the same books; reading tools the gold actions use are logged."""
     criteria = task.get("evaluation_criteria") or {}
     logged = frozenset(
         str((action.get("arguments") or {}).get("agent_tool_name"))

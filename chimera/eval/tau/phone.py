@@ -3,138 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar
 
-from chimera.eval.tau.kernel import Database, Toolkit, checked, model, normalised, tool
-
-Signal = Literal["none", "poor", "fair", "good", "excellent"]
-Technology = Literal["none", "2G", "3G", "4G", "5G"]
-Mode = Literal["4g_5g_preferred", "4g_only", "3g_only", "2g_only"]
-MODES = ("4g_5g_preferred", "4g_only", "3g_only", "2g_only")
-#: The technology each mode connects with when 5G is not to be had or not wanted.
-FALLBACK = {"4g_5g_preferred": "4G", "4g_only": "4G", "3g_only": "3G", "2g_only": "2G"}
-SIGNAL_ICONS = {
-    "none": "📵 No Signal",
-    "poor": "📶¹ Poor",
-    "fair": "📶² Fair",
-    "good": "📶³ Good",
-    "excellent": "📶⁴ Excellent",
-}
-SPEEDS = {
-    "none": (0.0, 0.0),
-    "2G": (0.1, 0.4),
-    "3G": (1.0, 5.0),
-    "4G": (10.0, 100.0),
-    "5G": (50.0, 500.0),
-}
-SIGNAL_FACTORS = {"none": 0.0, "poor": 0.2, "fair": 0.5, "good": 0.8, "excellent": 1.0}
-#: Upper bound of the speed, what it is called, and what the speed test says about it.
-RATINGS = (
-    (1.0, "Very Poor", "Connection is very slow. Basic web browsing might be difficult."),
-    (5.0, "Poor", "Connection is slow. Web browsing may be sluggish, streaming difficult."),
-    (
-        25.0,
-        "Fair",
-        "Connection is okay for web browsing and some standard definition streaming.",
-    ),
-    (100.0, "Good", "Connection is good for most activities, including HD streaming."),
-    (float("inf"), "Excellent", "Connection is very fast."),
+from chimera.eval.tau.kernel import Record, Toolkit, attribute, checked, tool
+from chimera.eval.tau.phone_state import (
+    DEFAULT_VPN,
+    FALLBACK,
+    MODES,
+    NO_SERVICE,
+    RATINGS,
+    SERVICE_STATES,
+    SIGNAL_FACTORS,
+    SIGNAL_ICONS,
+    SIM_TEXTS,
+    SPEEDS,
+    APNSettings,
 )
-SIM_TEXTS = {
-    "active": "Your SIM card is active and working.",
-    "missing": "No SIM card detected in the phone.",
-    "locked_pin": "The SIM card is locked with a PIN code.",
-    "locked_puk": "The SIM card is locked with a PUK code.",
-}
-SERVICE_STATES = ("connected", "searching", "no_service", "emergency_only")
-DEFAULT_VPN = {
-    "server_address": "192.168.1.1",
-    "protocol": "OpenVPN",
-    "server_performance": "excellent",
-}
-
-APNSettings = model(
-    "APNSettings",
-    apn_name=(Literal["internet", "broken"], "internet"),
-    reset_at_reboot=(bool, False),
-    mms_apn=(str | None, "mms"),
-    mmsc_url=(str | None, "http://mms.carrier.com/mms/wapenc"),
-    mms_proxy=(str | None, None),
-    mms_port=(int | None, None),
-)
-_vpn = model(
-    "VpnDetails",
-    server_address=(str | None, None),
-    protocol=(str | None, None),
-    server_performance=(Literal["unknown", "poor", "fair", "good", "excellent"], "unknown"),
-)
-_permissions = model(
-    "AppPermissions",
-    sms=(bool, False),
-    storage=(bool, False),
-    phone=(bool, False),
-    network=(bool, False),
-)
-_app = model("AppStatus", app_name=str, permissions=(_permissions, _permissions()))
-_APPS = {
-    "messaging": {
-        "app_name": "messaging",
-        "permissions": {"sms": True, "storage": True, "phone": True},
-    },
-    "browser": {"app_name": "browser", "permissions": {"network": True, "storage": True}},
-}
-_device = model(
-    "MockPhoneAttributes",
-    sim_card_status=(Literal["active", "missing", "locked_pin", "locked_puk"], "active"),
-    sim_card_missing=(bool, False),
-    airplane_mode=(bool, False),
-    network_signal_strength=(Signal, "good"),
-    network_technology_connected=(Technology, "5G"),
-    network_connection_status=(
-        Literal["connected", "searching", "no_service", "emergency_only"],
-        "connected",
-    ),
-    battery_level=(int, 80),
-    data_enabled=(bool, True),
-    roaming_enabled=(bool, False),
-    network_mode_preference=(Mode, "4g_5g_preferred"),
-    active_apn_settings=(APNSettings, APNSettings()),
-    wifi_enabled=(bool, False),
-    wifi_connected=(bool, False),
-    wifi_ssid=(str | None, None),
-    wifi_signal_strength=(Signal, "none"),
-    wifi_calling_enabled=(bool, False),
-    wifi_calling_mms_over_wifi=(bool, False),
-    data_saver_mode=(bool, False),
-    vpn_enabled_setting=(bool, False),
-    vpn_connected=(bool, False),
-    vpn_details=(_vpn | None, None),
-    app_statuses=(dict[str, _app], {key: _app(**value) for key, value in _APPS.items()}),  # type: ignore[valid-type]
-)
-_payment_request = model("PaymentRequest", bill_id=str, amount_due=float, paid=(bool, False))
-_surroundings = model(
-    "UserSurroundings",
-    name=(str | None, None),
-    phone_number=(str | None, None),
-    is_abroad=(bool, False),
-    roaming_allowed=(bool, False),
-    signal_strength=(
-        dict[Technology, Signal],
-        {"2G": "poor", "3G": "fair", "4G": "good", "5G": "excellent"},
-    ),
-    mobile_data_usage_exceeded=(bool, False),
-    line_active=(bool, True),
-    payment_request=(_payment_request | None, None),
-)
-_database = model(
-    "TelecomUserDB",
-    device=(_device, _device()),
-    surroundings=(_surroundings, _surroundings()),
-)
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
 
 
 def _on(value: bool) -> str:
@@ -223,17 +107,15 @@ class TelecomUserTools(Toolkit):
     def simulate_network_search(self) -> None:
         """Settle what the phone is connected to after anything that matters has changed."""
         device = self._device
-        usable = (
-            self._sim() == "active"
-            and not device["airplane_mode"]
-            and device["active_apn_settings"]["apn_name"] != "broken"
-            and self._surroundings["line_active"]
-        )
-        if not usable:
-            device["network_connection_status"] = "no_service"
-            device["network_technology_connected"] = "none"
-            device["network_signal_strength"] = "none"
-            return
+        if self._sim() == "active" and not device["airplane_mode"]:
+            self._connect()
+        else:
+            device.update(NO_SERVICE)
+        if self._apn("apn_name") == "broken" or not self._surroundings["line_active"]:
+            device.update(NO_SERVICE)
+
+    def _connect(self) -> None:
+        device = self._device
         signals, mode = self._surroundings["signal_strength"], device["network_mode_preference"]
         technology = FALLBACK.get(mode, "4G")
         if mode == "4g_5g_preferred" and signals.get("5G", "none") != "none":
@@ -415,27 +297,34 @@ class TelecomUserTools(Toolkit):
     @tool("read")
     def check_apn_settings(self) -> str:
         """See the technical settings (APN name, MMSC URL) for your carrier's mobile data."""
-        settings = self._device["active_apn_settings"]
+        if not isinstance(settings := self._device["active_apn_settings"], dict):
+            attribute(settings, "model_copy")
         return (
-            f"Current APN Name: {settings['apn_name'] or 'Not Set'}\n"
-            f"MMSC URL (for picture messages): {settings['mmsc_url'] or 'Not Set'}\n"
+            f"Current APN Name: {self._apn('apn_name') or 'Not Set'}\n"
+            f"MMSC URL (for picture messages): {self._apn('mmsc_url') or 'Not Set'}\n"
             "(These are technical settings, usually best left unchanged.)"
         )
 
     @tool("write")
     def set_apn_settings(self, apn_settings: dict[str, Any]) -> str:
         """Set the APN settings of your phone."""
-        if not isinstance(apn_settings, dict):
-            kind = type(apn_settings).__name__
-            raise AttributeError(f"'{kind}' object has no attribute 'apn_name'")
-        settings = dict(checked(APNSettings, apn_settings))
+        # Officially whatever is no dict is stored as it is, and breaks the phone from then on.
+        settings = apn_settings
+        if isinstance(apn_settings, dict):
+            settings = dict(checked(APNSettings, apn_settings))
         self._device["active_apn_settings"] = settings
+        done = f"APN settings set to: {self._apn('apn_name')}"
         self.simulate_network_search()
-        return self._with_status_bar(f"APN settings set to: {settings['apn_name']}")
+        return self._with_status_bar(done)
+
+    def _apn(self, name: str) -> Any:
+        settings = self._device["active_apn_settings"]
+        return attribute(Record(settings) if isinstance(settings, dict) else settings, name)
 
     @tool("write")
     def reset_apn_settings(self) -> str:
         """Have the APN settings go back to the default with the next restart."""
+        self._apn("reset_at_reboot")
         self._device["active_apn_settings"]["reset_at_reboot"] = True
         self.simulate_network_search()
         return self._with_status_bar("APN settings will reset at reboot.")
@@ -607,7 +496,7 @@ class TelecomUserTools(Toolkit):
             self._data_works()
             and device["network_technology_connected"] != "2G"
             and not (device["wifi_calling_enabled"] and device["wifi_calling_mms_over_wifi"])
-            and device["active_apn_settings"]["mmsc_url"] is not None
+            and self._apn("mmsc_url") is not None
             and permissions is not None
             and permissions["storage"]
             and permissions["sms"]
@@ -625,7 +514,7 @@ class TelecomUserTools(Toolkit):
     def reboot_device(self) -> str:
         """Restart your phone."""
         lines = ["Restarting network services..."]
-        if self._device["active_apn_settings"]["reset_at_reboot"]:
+        if self._apn("reset_at_reboot"):
             lines.insert(0, "Resetting APN settings...")
             self._device["active_apn_settings"] = dict(checked(APNSettings, {}))
         self.simulate_network_search()

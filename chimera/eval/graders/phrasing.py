@@ -1,0 +1,110 @@
+"""Whether a reply gives the expected name or number, where words around it do not matter.
+
+Every rule either decides or says nothing: a reply that names several candidates, or negates the
+expected one, is left to a judge.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Collection
+from dataclasses import dataclass
+from typing import Literal
+
+How = Literal["exact", "rule"]
+
+_WORDS = (
+    "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
+    "fifteen sixteen seventeen eighteen nineteen twenty"
+)
+NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())}
+_NUMBER = re.compile(r"(?<![\w.#/-])[-+]?\$?\d[\d,]*(?:\.\d+)?(?![\w/-])")
+_NEGATED = re.compile(
+    r"(?:\bnot|\bn't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
+    r"\s+(?:is\s+|was\s+|be\s+|the\s+|by\s+|to\s+)*$"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Decision:
+    correct: bool
+    how: How
+    why: str
+
+
+def decide(reply: str, expected: str, known_names: Collection[str] = ()) -> Decision | None:
+    """Decide by exact equality, then by the rules for numbers and names; None leaves it open."""
+    text, truth = normalised(reply), normalised(expected)
+    if not truth:
+        return Decision(False, "exact", "there is no expected answer")
+    if not text:
+        return Decision(False, "exact", "the reply is empty")
+    if text == truth:
+        return Decision(True, "exact", "the reply is the expected answer")
+    wanted = _number_of(truth)
+    if wanted is not None:
+        return _decide_number(text, wanted)
+    return _decide_name(text, truth, {normalised(name) for name in known_names})
+
+
+def normalised(text: str) -> str:
+    """Case, markdown, spaces and closing points taken away."""
+    text = re.sub(r"[*_`]+", "", text.casefold().replace("’", "'"))
+    return " ".join(text.split()).strip(" .!\"'")
+
+
+def _number_of(truth: str) -> float | None:
+    """The number an expected answer is, units aside: '18 records' is 18."""
+    found = _NUMBER.match(truth)
+    if found is None or any(char.isdigit() for char in truth[found.end() :]):
+        return None
+    return _value(found.group())
+
+
+def _value(text: str) -> float:
+    return float(text.replace("$", "").replace(",", ""))
+
+
+def _final(text: str) -> str:
+    """The last sentence, or what follows the last 'answer' or 'answer is'."""
+    after = text.rpartition("answer")[2].lstrip(" :is") if "answer" in text else ""
+    if after:
+        return after
+    sentences = [part for part in re.split(r"(?<=[.!?])\s+(?=\S)", text) if part.strip()]
+    return sentences[-1] if sentences else text
+
+
+def _numbers(text: str) -> set[float]:
+    found = {_value(match.group()) for match in _NUMBER.finditer(text)}
+    words = re.findall(r"[a-z]+", text)
+    return found | {float(NUMBER_WORDS[word]) for word in words if word in NUMBER_WORDS}
+
+
+def _decide_number(text: str, wanted: float) -> Decision | None:
+    numbers = _numbers(_final(text)) or _numbers(text)
+    if len(numbers) == 1:
+        value = numbers.pop()
+        return Decision(value == wanted, "rule", f"the final number is {value:g}")
+    if not numbers:
+        return Decision(False, "rule", "the reply has no number")
+    return None
+
+
+def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
+    if not _places(text, truth):
+        return Decision(False, "rule", f"the reply does not name {truth!r}")
+    final = _final(text) if _places(_final(text), truth) else text
+    affirmed = {
+        name
+        for name in names | {truth}
+        if any(not _NEGATED.search(final[:place]) for place in _places(final, name))
+    }
+    if affirmed == {truth}:
+        return Decision(True, "rule", "the expected name is the only one affirmed")
+    if truth in affirmed and re.search(r"\bor\b", final):
+        return Decision(False, "rule", "the reply leaves open which of several names it means")
+    return None
+
+
+def _places(text: str, name: str) -> list[int]:
+    return [found.start() for found in re.finditer(rf"(?<!\w){re.escape(name)}(?!\w)", text)]
