@@ -101,6 +101,10 @@ def create_agent(
         )
     elif model is not None:
         values["model"] = model
+    if "loop" in inspect.signature(cls).parameters:
+        from chimera.agents.react import loop_with
+
+        values["loop"] = loop_with(values.get("loop"), settings)
     return _made(cls, name, settings, values)
 
 
@@ -143,8 +147,8 @@ def _made(cls: Any, name: str, options: Mapping[str, str], values: Mapping[str, 
     hints = typing.get_type_hints(cls.__init__)
     arguments = dict(values)
     for key, value in options.items():
-        if key not in parameters or key == "provider":
-            known = ", ".join(p for p in parameters if p != "provider") or "none"
+        if key not in parameters or key in ("provider", "loop"):
+            known = ", ".join(p for p in parameters if p not in ("provider", "loop")) or "none"
             raise UsageError(f"agent '{name}' has no option '{key}'; it has: {known}")
         arguments[key] = convert(value, hints.get(key, str), key)
     for key in [key for key in arguments if key not in parameters]:

@@ -67,6 +67,7 @@ PRESETS: Mapping[str, Mapping[str, Any]] = {
         "loop": LoopConfig(
             compaction=SummaryCompaction(keep_last=6, summary_max_tokens=300),
             context_tokens=6_000,
+            summarize=False,
             tool_output_chars=4_000,
             max_consecutive_errors=5,
         ),

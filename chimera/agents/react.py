@@ -5,7 +5,8 @@ from __future__ import annotations
 import hashlib
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
+from typing import get_type_hints
 
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
@@ -17,6 +18,14 @@ from chimera.tools.base import Tool
 from chimera.types import JSON, AgentResult, Message, Response, Step, ToolCall, Usage
 
 DEFAULT_TOOLS = ("bash", "view", "edit", "ipython", "submit")
+LOOP_OPTIONS = (
+    "condense_every_n_steps",
+    "context_tokens",
+    "max_consecutive_errors",
+    "summarize",
+    "tool_output_chars",
+)
+COMPACTION_OPTIONS = ("keep_first", "keep_last", "summary_max_tokens")
 DEFAULT_PROMPT = """\
 You solve tasks by working in an environment with the tools you are given.
 Look before you change things, make one step at a time, and check your work before you finish.
@@ -30,6 +39,7 @@ class LoopConfig:
     compaction: SummaryCompaction = SummaryCompaction()
     condense_every_n_steps: int = 0  # 0: only when the conversation becomes too long
     context_tokens: int | None = None  # condense when the conversation is estimated longer
+    summarize: bool = True  # the agent's own model writes the summary where no other is to
     tool_output_chars: int = 20_000
     max_consecutive_errors: int = 10  # calls in a row that name no tool or have bad arguments
 
@@ -38,6 +48,7 @@ class LoopConfig:
             "compaction": self.compaction.identity(),
             "condense_every_n_steps": self.condense_every_n_steps,
             "context_tokens": self.context_tokens,
+            "summarize": self.summarize,
             "tool_output_chars": self.tool_output_chars,
             "max_consecutive_errors": self.max_consecutive_errors,
         }
@@ -65,6 +76,7 @@ class ReactAgent:
     needs_environment = True
 
     def __post_init__(self) -> None:
+        object.__setattr__(self, "tools", tuple(self.tools))
         if self.max_steps < 1:
             raise UsageError(f"agent '{self.name}' needs at least one step, not {self.max_steps}")
 
@@ -209,7 +221,7 @@ class _Run:
     def _condense(self, budget: int) -> bool:
         """Make the conversation shorter; False when that cannot be done."""
         before = estimated_tokens(self.messages)
-        shorter = self.agent.loop.compaction.compact(self.messages, budget)
+        shorter = self._compaction().compact(self.messages, budget)
         after = estimated_tokens(shorter)
         if after >= before:
             return False
@@ -220,6 +232,25 @@ class _Run:
             self.trajectory.append(Step(summary, timestamp=time.time(), metadata=metadata))
         return True
 
+    def _compaction(self) -> SummaryCompaction:
+        compaction, loop = self.agent.loop.compaction, self.agent.loop
+        if compaction.provider is None and loop.summarize:
+            return replace(compaction, provider=self.agent.provider)
+        return compaction
+
     def _add(self, message: Message, metadata: Mapping[str, JSON] | None = None) -> None:
         self.messages.append(message)
         self.trajectory.append(Step(message, timestamp=time.time(), metadata=metadata or {}))
+
+
+def loop_with(loop: LoopConfig | None, options: dict[str, str]) -> LoopConfig:
+    """`loop` with those of the options that are its own or its condensation's; they are taken out."""
+    from chimera.eval.registry import convert
+
+    def taken(cls: type, names: Sequence[str]) -> dict[str, JSON]:
+        hints = get_type_hints(cls)
+        return {key: convert(options.pop(key), hints[key], key) for key in names if key in options}
+
+    loop = loop or LoopConfig()
+    compaction = replace(loop.compaction, **taken(SummaryCompaction, COMPACTION_OPTIONS))
+    return replace(loop, compaction=compaction, **taken(LoopConfig, LOOP_OPTIONS))

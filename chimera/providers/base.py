@@ -22,6 +22,8 @@ DEFAULT_MAX_TOKENS = 8192  # where an answer must be bounded and nobody said how
 DEFAULT_ATTEMPTS = 6
 FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 60.0
+#: A server that wants a longer pause than this is not waited for.
+LONGEST_WAIT_SECONDS = 300.0
 #: A call that waited this long (or half the trial's time) when the trial's time ran out is a fault
 #: of the provider, not a slow agent: it must not become a verdict.
 PATIENCE_SECONDS = 60.0
@@ -191,6 +193,8 @@ class _Call:
                 left = self.meter.remaining_seconds()
                 if left == 0.0:
                     raise self._out_of_time() from error
+                if (error.retry_after or 0.0) > LONGEST_WAIT_SECONDS:
+                    error.retryable = False
                 if not error.retryable or self.attempts >= self.provider.attempts:
                     raise
                 wait = _backoff(self.attempts, error.retry_after)
@@ -207,7 +211,8 @@ class _Call:
             response = self._reserved_call()
         except CallFailed as error:
             if error.rate_limited:
-                limiter.refused(began, error.retry_after)
+                pause = min(error.retry_after or 0.0, LONGEST_WAIT_SECONDS)
+                limiter.refused(began, pause)
             raise
         else:
             limiter.succeeded()

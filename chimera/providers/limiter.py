@@ -48,15 +48,14 @@ class AdaptiveLimiter:
             self.limit = min(self._highest, self.limit + 1.0 / self.limit)
             self._changed.notify()
 
-    def refused(self, began: float, retry_after: float | None) -> None:
-        """A call begun at `began` got a 429: fewer at once, and none before `retry_after`."""
+    def refused(self, began: float, pause: float = 0.0) -> None:
+        """A call begun at `began` got a 429: fewer at once, and none for `pause` seconds."""
         with self._changed:
             now = time.monotonic()
             if began > self._halved_at:
                 self.limit = max(1.0, self.limit / 2)
                 self._halved_at = now
-            if retry_after is not None:
-                self._not_before = max(self._not_before, now + retry_after)
+            self._not_before = max(self._not_before, now + pause)
             self._changed.notify_all()
 
 

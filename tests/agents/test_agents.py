@@ -152,6 +152,16 @@ def test_options_of_the_model_reach_it():
     assert agent.provider.price().output == 2.0
 
 
+def test_options_of_the_loop_reach_it():
+    options = {"condense-every-n-steps": "25", "keep_last": "20", "tools": "bash,submit"}
+    agent = create_agent("mink", model="scripted/echo", options=options)
+
+    assert agent.loop.condense_every_n_steps == 25
+    assert agent.loop.compaction.keep_last == 20
+    assert agent.loop.context_tokens == 150_000
+    assert agent.tools == ("bash", "submit")
+
+
 @pytest.mark.parametrize(
     "template",
     ["command:cat", "command:printf %s {prompt}", "command:cat {prompt_file}"],

@@ -118,12 +118,24 @@ def test_retry_after_is_waited_for_by_every_call(
 def test_a_wait_beyond_the_trial_is_not_begun(
     through_proxy: Callable[..., Provider], proxy: FaultProxy
 ):
-    proxy.fail_with([Answer(429, b"{}", (("Retry-After", "3600"),))])
+    proxy.fail_with([Answer(429, b"{}", (("Retry-After", "100"),))])
     meter = Meter(limits=Limits(seconds=60.0), deadline=time.monotonic() + 60.0)
     with metered(meter), pytest.raises(CallFailed, match="HTTP 429") as caught:
         through_proxy().complete(QUESTION, max_tokens=4)
 
-    assert caught.value.retry_after == 3600.0
+    assert caught.value.retryable is True
+    assert caught.value.retry_after == 100.0
+    assert len(proxy.arrivals) == 1
+
+
+def test_a_server_that_wants_an_hour_is_not_waited_for(
+    through_proxy: Callable[..., Provider], proxy: FaultProxy
+):
+    proxy.fail_with([Answer(503, b"{}", (("Retry-After", "3600"),))])
+    with pytest.raises(CallFailed, match="HTTP 503") as caught:
+        through_proxy().complete(QUESTION, max_tokens=4)
+
+    assert caught.value.retryable is False
     assert len(proxy.arrivals) == 1
 
 

@@ -14,13 +14,13 @@ def test_a_refusal_halves_the_limit_once_for_calls_of_one_wave():
 
     for began in wave:
         assert began is not None
-        limiter.refused(began, None)
+        limiter.refused(began)
 
     assert limiter.limit == 8
     later = time.monotonic()
     while later <= limiter._halved_at:
         later = time.monotonic()
-    limiter.refused(later, None)
+    limiter.refused(later)
     assert limiter.limit == 4
 
 
@@ -60,7 +60,7 @@ def test_one_call_is_always_allowed_and_waiting_ends():
     limiter = AdaptiveLimiter(initial=1)
     began = limiter.acquire()
     assert began is not None
-    limiter.refused(began, None)
+    limiter.refused(began)
 
     assert limiter.limit == 1
     assert limiter.acquire(timeout=0.01) is None
