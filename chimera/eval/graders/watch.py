@@ -173,8 +173,10 @@ _START_UNITTEST = (
     f"{_COVERAGE}import chimera_watch\nif chimera_watch._account is not None:\n"
     "    chimera_watch._watch_unittest()\n"
 )
+#: sympy runs its tests in a child of its own, which must find the account too.
 _START_SYMPY = (
-    f"{_COVERAGE}import sys\nimport chimera_watch\nif chimera_watch._account is not None:\n"
+    f"{_COVERAGE}import os, sys\nplace = os.environ.get('{VARIABLE}')\nimport chimera_watch\n"
+    f"if place:\n    os.environ['{VARIABLE}'] = place\n"
     "    sys.meta_path.insert(0, chimera_watch._SympyFinder())\n"
 )
 
