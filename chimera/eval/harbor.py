@@ -296,6 +296,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             build_context=context,
             network=task["network"] if self.network is None else self.network,
             variables=task["variables"],
+            mounts={str(self.uv_cache): harbor_verifier.UV_CACHE} if self.uv_cache else {},
             limits=ResourceLimits(
                 memory_bytes=task["memory_mb"] * 1024**2,
                 cpus=task["cpus"],
@@ -329,7 +330,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             env.run_command(submission.text, timeout=task["agent_seconds"] or 3600.0)
             env.stop_processes()
         if not self.verifier_network:
-            harbor_verifier.cut_off(env, self.uv_cache)
+            harbor_verifier.cut_off(env)
         seconds = task["verifier_seconds"] * self.time_factor
         verdict = harbor_verifier.verify(task, env, seconds, offline=not self.verifier_network)
         if self.base_images:

@@ -27,6 +27,8 @@ PASSING = frozenset({"PASSED", "SKIPPED", "XFAIL"})
 STATUSES = PASSING | {"FAILED", "ERROR", "XPASS"}
 #: How wide the official terminal is; pytest cuts its summary lines at it.
 COLUMNS = "160"
+#: Where a cache of uv's downloads is mounted, for verifiers that run without network.
+UV_CACHE = "/opt/uv-cache"
 
 #: Nothing of an earlier life is left where the tests and the reward go.
 CLEAN = """
@@ -94,14 +96,22 @@ def resolved(variables: Mapping[str, str]) -> dict[str, str]:
     return {name: pattern.sub(value, text) for name, text in variables.items()}
 
 
-def cut_off(env: Environment, uv_cache: Path | None) -> None:
-    """Take the network away from a container, and give what uv would have downloaded."""
+def cut_off(env: Environment) -> None:
+    """Take the network away from a container, and give it what uv would have downloaded."""
+    if (container := container_of(env)) is not None:
+        Engine.find().call("network", "disconnect", "--force", "bridge", container)
+    _must(
+        env,
+        f"[ -d {UV_CACHE} ] || exit 0\nrm -rf /root/.cache/uv && mkdir -p /root/.cache\n"
+        f"cp -a {UV_CACHE} /root/.cache/uv",
+    )
+
+
+def container_of(env: Environment) -> str | None:
+    """The container behind an environment, when it is one of Docker's."""
     while isinstance(env, WrappedEnvironment):
         env = env.inner
-    if isinstance(env, DockerEnvironment):
-        Engine.find().call("network", "disconnect", "--force", "bridge", env.container)
-    if uv_cache is not None:
-        env.copy_in(uv_cache, "/root/.cache/uv")
+    return env.container if isinstance(env, DockerEnvironment) else None
 
 
 def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool = False) -> Verdict:
