@@ -71,11 +71,12 @@ class Cgroup:
 
     def kill(self, spare: int = 0) -> bool:
         """End every process of the group but `spare`; False when that could not be done."""
+        # 0 stands for a process that cannot be seen from here; as a target it would mean ourselves
         if not self._directories:
             return False
         for _ in range(200):
             self._set("freezer.state", "FROZEN")
-            alive = self.processes() - {spare}
+            alive = self.processes() - {spare, 0}
             for process in alive:
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(process, signal.SIGKILL)

@@ -72,6 +72,7 @@ class DockerEnvironment(Environment):
         self._closed = False
         self._root = "root" in spec.needs
         self._lock = threading.Lock()
+        self._processes: list[ContainerProcess] = []
         self._variables = {"LANG": "C.UTF-8", **spec.variables}
         self.image = self._engine.image_for(spec)
         self.workdir = spec.workdir or self._engine.workdir_of(self.image) or DEFAULT_WORKDIR
@@ -203,7 +204,9 @@ class DockerEnvironment(Environment):
         variables: Mapping[str, str] | None = None,
     ) -> Process:
         self.require_time(1.0)
-        return self._open(list(command), cwd, variables, True)
+        process = self._open(list(command), cwd, variables, True)
+        self._processes.append(process)
+        return process
 
     def signal(self, number: int, process: int) -> None:
         """Signal a process inside and its group."""
@@ -254,6 +257,8 @@ class DockerEnvironment(Environment):
         if not self._closed:
             self._closed = True
             self._engine.remove(self.container)
+            for process in self._processes:
+                process.close()
 
 
 class ContainerProcess(subprocess.Popen[bytes]):
@@ -288,6 +293,14 @@ class ContainerProcess(subprocess.Popen[bytes]):
         with self:
             said = self.stderr.read()
         return said.decode("utf-8", "replace").strip()
+
+    def close(self) -> None:
+        """End the client; what it talked to is gone."""
+        super().send_signal(signal.SIGKILL)
+        for stream in (self.stdin, self.stdout, self.stderr):
+            if stream is not None:
+                stream.close()
+        self.wait()
 
     def send_signal(self, sig: int) -> None:
         if self.inside is not None and self.poll() is None:

@@ -13,7 +13,6 @@ import struct
 import subprocess
 import threading
 import time
-import weakref
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
@@ -40,7 +39,7 @@ class SupervisedEnvironment(Environment):
         self.limits = spec.limits
         self._variables = dict(variables)
         self._lock = threading.Lock()
-        self._processes: weakref.WeakSet[GuestProcess] = weakref.WeakSet()
+        self._processes: list[GuestProcess] = []
         self._closed = False
         self._control: socket.socket | None = None
         self._launcher: subprocess.Popen[bytes] | None = None
@@ -202,7 +201,7 @@ class SupervisedEnvironment(Environment):
             raise
         pipes.close_theirs()
         process = GuestProcess(channel, pipes)
-        self._processes.add(process)
+        self._processes.append(process)
         return process
 
     def stop_processes(self) -> None:
@@ -298,7 +297,7 @@ class SupervisedEnvironment(Environment):
         if self._control is not None:
             self._control_off()
         self._closed = True
-        for process in list(self._processes):
+        for process in self._processes:
             process.close()
         if self._launcher is not None:
             end_launcher(self._launcher)

@@ -1,4 +1,4 @@
-"""The backends of this machine; docker's daemon and base image are brought up where that is possible."""
+"""The backends of this machine; docker's daemon and base image are brought up where possible."""
 
 from __future__ import annotations
 

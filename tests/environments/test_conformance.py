@@ -9,6 +9,8 @@ import pytest
 from chimera.environments import Environment, EnvironmentSpec, backend_class, start_environment
 from chimera.environments.conformance import CHECKS, Check, check_backend, needing
 from chimera.environments.none import NoEnvironment
+from chimera.errors import EnvironmentFault
+from chimera.types import CommandResult
 
 BACKENDS = ("local", "bubblewrap", "docker")
 #: Over a second or two each in containers; `make test-full` runs them there too.
@@ -40,21 +42,10 @@ def test_backend_holds(
         check.function(needing(lambda spec: start_environment(backend, spec), base_spec(backend)))
 
 
-def test_a_backend_that_keeps_no_promise_is_found_out() -> None:
-    """The null environment passes nothing that asks for something."""
-    results = list(check_backend(lambda spec: NoEnvironment()))
-
-    assert results
-    assert not any(result.passed for result in results)
-    assert all("EnvironmentFault" in result.why or result.why for result in results)
-
-
 class Forgetful(NoEnvironment):
     """Says that all went well and does nothing."""
 
-    def run_command(self, command, **options):  # type: ignore[no-untyped-def]
-        from chimera.types import CommandResult
-
+    def run_command(self, command: object, **options: object) -> CommandResult:  # type: ignore[override]
         return CommandResult(b"", b"", 0)
 
     def read_file(self, path: str) -> bytes:
@@ -64,9 +55,37 @@ class Forgetful(NoEnvironment):
         return
 
 
-def test_a_backend_that_pretends_is_found_out() -> None:
-    failed = {
-        result.name for result in check_backend(lambda spec: Forgetful()) if not result.passed
-    }
+@pytest.mark.parametrize("pretender", [NoEnvironment, Forgetful])
+@pytest.mark.parametrize(
+    "name",
+    [
+        "results_are_told_apart",
+        "stdin_is_given_or_empty",
+        "time_outs_end_commands",
+        "output_is_bounded",
+        "bytes_survive",
+        "wrong_paths_are_told",
+        "test_reports_decide",
+        "copies_are_complete",
+    ],
+)
+def test_a_backend_that_does_not_hold_is_found_out(
+    pretender: type[NoEnvironment], name: str
+) -> None:
+    (check,) = (check for check in CHECKS if check.name == name)
 
-    assert {"results_are_told_apart", "bytes_survive", "time_outs_end_commands"} <= failed
+    with pytest.raises((AssertionError, EnvironmentFault)):
+        check.function(pretender())
+
+
+def test_the_suite_tells_what_did_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
+    from chimera.environments import conformance
+    from chimera.environments.checks import commands
+
+    chosen = (Check("shared", commands.results_are_told_apart),)
+    monkeypatch.setattr(conformance, "CHECKS", chosen)
+
+    (result,) = check_backend(lambda spec: Forgetful())
+
+    assert (result.name, result.passed) == ("results_are_told_apart", False)
+    assert "stdout was" in result.why
