@@ -21,13 +21,8 @@ from chimera.environments.base import Capability, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.environments.web import ScriptError
 from chimera.environments.web.actions import action, parse_action
-from chimera.environments.web.session import (
-    ActionFailed,
-    BrowserSession,
-    BrowserSettings,
-    PageStuck,
-    chromium,
-)
+from chimera.environments.web.session import ActionFailed, BrowserSession, PageStuck
+from chimera.environments.web.settings import BrowserSettings, chromium
 from chimera.errors import EnvironmentFault, LimitReached, UsageError
 from chimera.types import JSON, ToolResult
 

@@ -18,7 +18,8 @@ import pytest
 from chimera.environments.browser import TOOLS, BrowserEnvironment
 from chimera.environments.web.actions import key_combination, parse_action
 from chimera.environments.web.proxy import address
-from chimera.environments.web.session import ActionFailed, BrowserSettings, LogIn
+from chimera.environments.web.session import ActionFailed
+from chimera.environments.web.settings import BrowserSettings, LogIn
 from chimera.environments.web.tree import page_text
 from chimera.errors import EnvironmentFault, LimitReached
 

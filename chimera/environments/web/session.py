@@ -12,22 +12,20 @@ import shutil
 import signal
 from collections.abc import Awaitable, Coroutine, Mapping
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
 from tempfile import mkdtemp
 from typing import TYPE_CHECKING, Any, TypeVar
 
 from chimera.environments.web.proxy import SiteProxy
+from chimera.environments.web.settings import BrowserSettings, LogIn, chromium
 from chimera.environments.web.tree import PageText, page_text, snapshot_boxes
-from chimera.errors import EnvironmentFault, UsageError
+from chimera.errors import EnvironmentFault
 from chimera.types import JSON
 
 if TYPE_CHECKING:
     from playwright.async_api import Browser, BrowserContext, CDPSession, Page, Playwright
 
 ResultT = TypeVar("ResultT")
-
-PROGRAMS = ("chromium", "chromium-browser", "google-chrome", "google-chrome-stable", "chrome")
 
 #: No service of the browser's maker is asked for, and nothing goes round the proxy.
 ARGUMENTS = (
@@ -51,48 +49,6 @@ class PageStuck(Exception):
 
 class ActionFailed(Exception):
     """An action that could not be done, with a reason for the agent."""
-
-
-@dataclass(frozen=True, slots=True)
-class LogIn:
-    """A form to fill before the task begins."""
-
-    url: str
-    user: str
-    password: str
-
-
-@dataclass(frozen=True, slots=True)
-class BrowserSettings:
-    """How a session starts and where its bounds are. Times are in seconds."""
-
-    sites: tuple[str, ...]  # URLs whose hosts may be reached, and no others
-    start_urls: tuple[str, ...] = ()
-    storage_state: Path | None = None  # cookies and local storage of a log-in
-    log_ins: tuple[LogIn, ...] = ()
-    viewport: tuple[int, int] = (1280, 720)
-    viewport_only: bool = True  # observe what is on the screen, as the official runs did
-    max_tabs: int = 20
-    max_observation: int = 40_000  # characters
-    max_screenshots: int = 30
-    navigation_timeout: float = 30.0
-    action_timeout: float = 10.0
-    settle: float = 0.3  # after an action, for scripts that react to it
-    record_network: bool = False  # keep an HTTP archive
-    arguments: tuple[str, ...] = ()  # more for Chromium's command line
-
-
-def chromium() -> str:
-    """The system's Chromium: CHIMERA_CHROMIUM, or the first known name on the path."""
-    if configured := os.environ.get("CHIMERA_CHROMIUM"):
-        return configured
-    for program in PROGRAMS:
-        if found := shutil.which(program):
-            return found
-    raise UsageError(
-        "no Chromium was found\n  Install your system's package 'chromium', or name the program "
-        "in CHIMERA_CHROMIUM."
-    )
 
 
 class BrowserSession:

@@ -6,9 +6,6 @@ import dataclasses
 import json
 import os
 import re
-import time
-import urllib.error
-import urllib.request
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -19,7 +16,7 @@ from chimera.agents.react import ReactAgent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.browser import BrowserEnvironment
 from chimera.environments.none import NoEnvironment
-from chimera.environments.web.session import BrowserSettings, LogIn
+from chimera.environments.web.settings import BrowserSettings
 from chimera.errors import GraderError, UsageError
 from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
@@ -28,16 +25,11 @@ from chimera.eval.graders.web import ALTERNATIVE, Evaluation, Judge, Outcome
 from chimera.eval.graders.web_sites import SiteHelpers
 from chimera.eval.graders.web_verified import VerifiedGrader
 from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.web_sites import SITES, log_ins, site_status, site_urls, variables
 from chimera.types import JSON, AgentResult, Message
 
-SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "wikipedia", "map", "homepage")
-#: Where the sites' log-in forms are, and the accounts that their images come with.
-LOG_INS: Mapping[str, tuple[str, str, str]] = {
-    "shopping": ("/customer/account/login/", "emma.lopez@gmail.com", "Password.123"),
-    "shopping_admin": ("", "admin", "admin1234"),
-    "reddit": ("/login", "MarvelsGrantMan136", "test1234"),
-    "gitlab": ("/users/sign_in", "byteblaze", "hello1234"),
-}
+__all__ = ["WebArena", "WebArenaTask", "WebArenaVerified", "site_status"]
+
 MAX_STEPS = 30  # of the official runs
 DEFAULT_STEPS = next(f.default for f in dataclasses.fields(ReactAgent) if f.name == "max_steps")
 START_SEPARATOR = " |AND| "
@@ -66,50 +58,6 @@ class WebArenaTask(Task):
     storage_state: str | None
     intent: str
     eval: JSON
-
-
-def variables(site: str) -> tuple[str, ...]:
-    """The environment variables that may hold a site's URL; the last is upstream's own name."""
-    name = site.upper()
-    return f"CHIMERA_WEBARENA_{name}", f"WA_{name}", name
-
-
-def site_urls(given: Mapping[str, str] | Sequence[str] | None = None) -> dict[str, str]:
-    """The URL of every configured site, from `given` (also as SITE=URL texts) or the variables."""
-    pairs = given or {}
-    if not isinstance(pairs, Mapping):
-        if wrong := [text for text in pairs if "=" not in text]:
-            raise UsageError(f"urls: expected SITE=URL, found {wrong[0]!r}")
-        pairs = dict(text.split("=", 1) for text in pairs)
-    if unknown := set(pairs) - set(SITES):
-        raise UsageError(f"urls: unknown sites {sorted(unknown)}; there are {', '.join(SITES)}")
-    found = {
-        site: pairs.get(site) or next(filter(None, map(os.environ.get, variables(site))), "")
-        for site in SITES
-    }
-    return {site: url.rstrip("/") for site, url in found.items() if url.startswith("http")}
-
-
-def site_status(timeout: float = 5.0) -> list[tuple[str, str, str]]:
-    """(site, URL, how it answers) for every site, for `chimera doctor`."""
-    configured = site_urls()
-    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    status = []
-    for site in SITES:
-        url = configured.get(site, "")
-        if not url:
-            status.append((site, "", f"not set: {variables(site)[0]}"))
-            continue
-        started = time.monotonic()
-        try:
-            with opener.open(url, timeout=timeout) as response:
-                answer = f"answers {response.status} in {time.monotonic() - started:.1f} s"
-        except urllib.error.HTTPError as error:
-            answer = f"answers {error.code}"
-        except (OSError, ValueError) as error:
-            answer = f"does not answer: {getattr(error, 'reason', error)}"
-        status.append((site, url, answer))
-    return status
 
 
 class WebArena(DatasetBenchmark[WebArenaTask]):
@@ -244,7 +192,7 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
                 sites=tuple(self.urls.values()),
                 start_urls=tuple(map(self._resolved, task["start_urls"])),
                 storage_state=state,
-                log_ins=self._log_ins(task) if state is None and self.log_in else (),
+                log_ins=log_ins(task["sites"], self.urls) if state is None and self.log_in else (),
                 viewport_only=self.viewport_only,
                 record_network=self.record_network,
             )
@@ -260,17 +208,6 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         if not file.is_file():
             raise UsageError(f"no stored log-in at {file}")
         return file
-
-    def _log_ins(self, task: WebArenaTask) -> tuple[LogIn, ...]:
-        log_ins = []
-        for site in task["sites"]:
-            if site in LOG_INS and site in self.urls:
-                path, user, password = LOG_INS[site]
-                account = os.environ.get(f"CHIMERA_WEBARENA_{site.upper()}_ACCOUNT")
-                if account:
-                    user, _, password = account.partition(":")
-                log_ins.append(LogIn(self.urls[site] + path, user, password))
-        return tuple(log_ins)
 
     # ------------------------------------------------------------------------------ answers
 

@@ -65,8 +65,18 @@ def decide(case, pages):
             from webarena.evaluation_harness.helper_functions import PseudoPage
 
             return evaluators.URLEvaluator()([], file.name, PseudoPage(None, case["url"]), None)
-        page = next(page for page in pages() if page.url == case["url"])
+        page = page_at(case["url"], pages)
         return evaluators.HTMLContentEvaluator()([], file.name, page, None)
+
+
+def page_at(url, pages):
+    """The tab at `url`; events of the browser arrive only while it is waited for."""
+    for _ in range(100):
+        for page in pages():
+            if page.url == url:
+                return page
+        pages()[0].wait_for_timeout(100)
+    raise LookupError(url)
 
 
 main()

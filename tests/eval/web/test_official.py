@@ -19,11 +19,12 @@ from typing import Any
 import pytest
 
 from chimera.environments.browser import BrowserEnvironment
-from chimera.environments.web.session import BrowserSettings
+from chimera.environments.web.settings import BrowserSettings
 from chimera.errors import RunError
-from chimera.eval.benchmarks.webarena import SITES, WebArena
+from chimera.eval.benchmarks.webarena import WebArena
 from chimera.eval.graders.web import PageCheck, StringCheck, UrlCheck
 from chimera.eval.graders.web_sites import SiteHelpers
+from chimera.eval.web_sites import SITES
 
 pytestmark = pytest.mark.full
 

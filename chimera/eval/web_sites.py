@@ -1,0 +1,77 @@
+"""The sites that WebArena's tasks are set on: their URLs, their accounts, whether they answer."""
+
+from __future__ import annotations
+
+import os
+import time
+import urllib.error
+import urllib.request
+from collections.abc import Iterable, Mapping, Sequence
+
+from chimera.environments.web.settings import LogIn
+from chimera.errors import UsageError
+
+SITES = ("shopping", "shopping_admin", "reddit", "gitlab", "wikipedia", "map", "homepage")
+#: Where the sites' log-in forms are, and the accounts that their images come with.
+LOG_INS: Mapping[str, tuple[str, str, str]] = {
+    "shopping": ("/customer/account/login/", "emma.lopez@gmail.com", "Password.123"),
+    "shopping_admin": ("", "admin", "admin1234"),
+    "reddit": ("/login", "MarvelsGrantMan136", "test1234"),
+    "gitlab": ("/users/sign_in", "byteblaze", "hello1234"),
+}
+
+
+def variables(site: str) -> tuple[str, ...]:
+    """The environment variables that may hold a site's URL; the last is upstream's own name."""
+    name = site.upper()
+    return f"CHIMERA_WEBARENA_{name}", f"WA_{name}", name
+
+
+def site_urls(given: Mapping[str, str] | Sequence[str] | None = None) -> dict[str, str]:
+    """The URL of every configured site, from `given` (also as SITE=URL texts) or the variables."""
+    pairs = given or {}
+    if not isinstance(pairs, Mapping):
+        if wrong := [text for text in pairs if "=" not in text]:
+            raise UsageError(f"urls: expected SITE=URL, found {wrong[0]!r}")
+        pairs = dict(text.split("=", 1) for text in pairs)
+    if unknown := set(pairs) - set(SITES):
+        raise UsageError(f"urls: unknown sites {sorted(unknown)}; there are {', '.join(SITES)}")
+    found = {
+        site: pairs.get(site) or next(filter(None, map(os.environ.get, variables(site))), "")
+        for site in SITES
+    }
+    return {site: url.rstrip("/") for site, url in found.items() if url.startswith("http")}
+
+
+def site_status(timeout: float = 5.0) -> list[tuple[str, str, str]]:
+    """(site, URL, how it answers) for every site, for `chimera doctor`."""
+    configured = site_urls()
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
+    status = []
+    for site in SITES:
+        url = configured.get(site, "")
+        if not url:
+            status.append((site, "", f"not set: {variables(site)[0]}"))
+            continue
+        started = time.monotonic()
+        try:
+            with opener.open(url, timeout=timeout) as response:
+                answer = f"answers {response.status} in {time.monotonic() - started:.1f} s"
+        except urllib.error.HTTPError as error:
+            answer = f"answers {error.code}"
+        except (OSError, ValueError) as error:
+            answer = f"does not answer: {getattr(error, 'reason', error)}"
+        status.append((site, url, answer))
+    return status
+
+
+def log_ins(sites: Iterable[str], urls: Mapping[str, str]) -> tuple[LogIn, ...]:
+    """The forms to fill for a task's sites; CHIMERA_WEBARENA_<SITE>_ACCOUNT names another user."""
+    found = []
+    for site in sites:
+        if site in LOG_INS and site in urls:
+            path, user, password = LOG_INS[site]
+            if account := os.environ.get(f"CHIMERA_WEBARENA_{site.upper()}_ACCOUNT"):
+                user, _, password = account.partition(":")
+            found.append(LogIn(urls[site] + path, user, password))
+    return tuple(found)
