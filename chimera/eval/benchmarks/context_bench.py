@@ -229,7 +229,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             yield Submission(
                 text=re.sub(r"\d", lambda d: str((int(d[0]) + 1) % 10), truth, count=1)
             )
-            yield Submission(text=f"1{truth}")
+            yield Submission(text=re.sub(r"\d", r"1\g<0>", truth, count=1))
         else:
             others = [name for name in self.names() if name != truth]
             yield Submission(text=others[len(truth) % len(others)])

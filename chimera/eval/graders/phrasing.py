@@ -1,7 +1,7 @@
 """Whether a reply gives the expected name or number, where words around it do not matter.
 
-Every rule either decides or says nothing: a reply that names several candidates, or negates the
-expected one, is left to a judge.
+Every rule either decides or says nothing: a reply that names several candidates and does not say
+which one it means is left to a judge.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ _WORDS = (
 NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())}
 _NUMBER = re.compile(r"(?<![\w.#/-])[-+]?\$?\d[\d,]*(?:\.\d+)?(?![\w/-])")
 _NEGATED = re.compile(
-    r"(?:\bnot|\bn't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
+    r"(?:\bnot|n't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
     r"\s+(?:is\s+|was\s+|be\s+|the\s+|by\s+|to\s+)*$"
 )
 
@@ -81,9 +81,12 @@ def _numbers(text: str) -> set[float]:
 
 
 def _decide_number(text: str, wanted: float) -> Decision | None:
-    numbers = _numbers(_final(text)) or _numbers(text)
+    final = _final(text)
+    numbers = _numbers(final) or _numbers(text)
     if len(numbers) == 1:
         value = numbers.pop()
+        if any(_NEGATED.search(final[: found.start()]) for found in _NUMBER.finditer(final)):
+            return Decision(False, "rule", f"the reply denies {value:g}")
         return Decision(value == wanted, "rule", f"the final number is {value:g}")
     if not numbers:
         return Decision(False, "rule", "the reply has no number")
@@ -101,7 +104,9 @@ def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
     }
     if affirmed == {truth}:
         return Decision(True, "rule", "the expected name is the only one affirmed")
-    if truth in affirmed and re.search(r"\bor\b", final):
+    if truth not in affirmed:
+        return Decision(False, "rule", "the reply denies the expected name")
+    if re.search(r"\bor\b", final):
         return Decision(False, "rule", "the reply leaves open which of several names it means")
     return None
 
