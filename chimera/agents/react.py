@@ -244,7 +244,7 @@ class _Run:
 
 
 def loop_with(loop: LoopConfig | None, options: dict[str, str]) -> LoopConfig:
-    """`loop` with those of the options that are its own or its condensation's; they are taken out."""
+    """`loop` with the options that are its own or its condensation's, which are taken out."""
     from chimera.eval.registry import convert
 
     def taken(cls: type, names: Sequence[str]) -> dict[str, JSON]:

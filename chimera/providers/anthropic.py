@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -24,7 +25,7 @@ STOP_REASONS = {
     "refusal": "content_filter",
 }
 
-_clients: dict[tuple[str, str, bool, bool], Any] = {}
+_clients: dict[tuple[int, str, str, bool, bool], Any] = {}
 _lock = threading.Lock()
 
 
@@ -90,7 +91,7 @@ def _client_for(base_url: str, api_key: str, bearer: bool, proxies: bool) -> Any
     """The one SDK client of an endpoint and key in this process; it never retries by itself."""
     import anthropic
 
-    key = (base_url, api_key, bearer, proxies)
+    key = (os.getpid(), base_url, api_key, bearer, proxies)
     with _lock:
         client = _clients.get(key)
         if client is None:

@@ -96,6 +96,17 @@ class Provider(ABC):
         """The price list, or None when it is not known."""
         return self.price_override
 
+    def required_price(self) -> Price:
+        """The price list, for a run whose money is limited; a `UsageError` when it is not known."""
+        price = self.price()
+        if price is None:
+            raise UsageError(
+                f"the price of '{self.name}' is not known, so a limit on money cannot be kept\n"
+                "  State it (US dollars for a million input/output tokens) with "
+                "--agent-option price=0.15/0.6, or run without the limit."
+            )
+        return price
+
     def identity(self) -> dict[str, JSON]:
         """What of this provider can change an answer; keys are no part of it."""
         return {"model": self.name}
@@ -121,13 +132,8 @@ class Provider(ABC):
         """
         meter = current_meter() or Meter()
         meter.check()
-        price = self.price()
-        if price is None and (meter.budget is not None or meter.limits.max_cost is not None):
-            raise UsageError(
-                f"the price of '{self.name}' is not known, so a limit on money cannot be kept\n"
-                "  State it (US dollars for a million input/output tokens) with price=0.15/0.6, "
-                "or run without the limit."
-            )
+        limited = meter.budget is not None or meter.limits.max_cost is not None
+        price = self.required_price() if limited else self.price()
         if max_tokens is None and meter.budget is not None and price is not FREE:
             max_tokens = DEFAULT_MAX_TOKENS
         request = Request(

@@ -91,7 +91,8 @@ def _threads() -> int:
     wanted = os.environ.get("CHIMERA_LOCAL_THREADS", "")
     if wanted.isdigit() and int(wanted) > 0:
         return int(wanted)
-    return max(1, min(8, (os.cpu_count() or 2) // 2))
+    cores = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count()
+    return max(1, min(4, (cores or 2) // 2))
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import threading
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
@@ -16,7 +17,7 @@ from chimera.types import JSON, Message, Response, ToolCall, Usage
 
 CONNECT_SECONDS = 20.0
 
-_clients: dict[tuple[str, str, bool], Any] = {}
+_clients: dict[tuple[int, str, str, bool], Any] = {}
 _lock = threading.Lock()
 
 
@@ -84,7 +85,7 @@ def client_for(base_url: str, api_key: str, *, proxies: bool = True) -> Any:
     """The one SDK client of an endpoint and key in this process; it never retries by itself."""
     import openai
 
-    key = (base_url, api_key, proxies)
+    key = (os.getpid(), base_url, api_key, proxies)  # connections must not be shared by forks
     with _lock:
         client = _clients.get(key)
         if client is None:
