@@ -9,6 +9,7 @@ from typing import Any
 
 from chimera.errors import GraderError
 from chimera.sandbox.inner import codec
+from chimera.sandbox.inner.judge import limit_of
 from chimera.sandbox.pool import Worker, with_worker
 from chimera.sandbox.values import Call, Limits, Outcome, ProgramResult
 
@@ -267,9 +268,13 @@ def _program(program: str, stdin: bytes, limits: Limits, packages: Sequence[str]
         with _files(source, stdin, b"", b"") as descriptors:
             request = {"kind": "program", "limits": _limits(limits)}
             reply = worker.ask(request, descriptors, limits.wall)
+            stderr = _read(descriptors[3])
+            if reply["answer"] != 0 and reply["limit"] is None:
+                last = stderr[-500:].decode("utf-8", "replace").strip().rpartition("\n")[2]
+                reply["limit"] = limit_of([last.partition(":")[0]], last)
             return ProgramResult(
                 stdout=_read(descriptors[2]),
-                stderr=_read(descriptors[3]),
+                stderr=stderr,
                 exit_code=reply["answer"],
                 limit=reply["limit"],
                 why=_why(reply),

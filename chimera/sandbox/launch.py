@@ -120,10 +120,12 @@ def namespaces_available() -> str | None:
         probe = subprocess.run(
             [bubblewrap(), "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"],
             capture_output=True,
-            timeout=30,
+            timeout=120,
             check=False,
         )
-    except (OSError, subprocess.TimeoutExpired) as error:
+    except subprocess.TimeoutExpired:  # no reason to run answers with less confinement
+        raise EnvironmentFault("bubblewrap did not start in time", retryable=True) from None
+    except OSError as error:
         return f"bubblewrap cannot be run: {error}"
     if probe.returncode != 0:
         message = probe.stderr.decode("utf-8", "replace").strip()

@@ -2,8 +2,8 @@
 
 With namespaces, the server lives in those that bubblewrap made. An answer gets a process namespace
 of its own, sees no /proc, has one small file system for scratch that is made anew when it was
-touched, and ends as a user without privileges who can gain none. Without namespaces only limits are
-left.
+touched, and ends as a user without privileges who can gain none. Without namespaces there are only
+limits, and a filter that leaves it no network and no signals to others.
 """
 
 from __future__ import annotations
@@ -119,6 +119,9 @@ class Confinement:
         if not self.namespaces:
             os.chdir(self.scratch)
             self.call("prctl", SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
+            self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+            if alone := seccomp.Filter.for_this_machine(os.getpid()):
+                alone.install(self.libc)
             return
         if self.filter is None:
             self.call("unshare", NEW_IPC)

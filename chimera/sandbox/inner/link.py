@@ -214,11 +214,15 @@ class Link:
         value, error, changes = None, None, []
         try:
             value = encoder.encode(self.perform(operation, payload))
-            changes = encoder.changes(before) if before else []
         except (Malformed, AnswerEnded):
             raise
         except BaseException as problem:  # noqa: BLE001 - whatever it is, the judge hears of it
-            value, error = None, described(problem)
+            error = described(problem)
+            encoder = Encoder(objects[: len(before)], self.export)
+        try:
+            changes = encoder.changes(before) if before else []
+        except (NotPlain, RecursionError) as problem:
+            value, error, changes = None, described(problem), []
         self.send(["done", number, value, error, changes])
 
     def perform(self, operation: str, payload: list[Any]) -> Any:
@@ -231,8 +235,9 @@ class Link:
         if not self.trusting and not (
             (operation == "call" and isinstance(held, FUNCTIONS))
             or (operation in ("iter", "next") and isinstance(held, Iterator))
+            or operation == "bool"
         ):
-            raise Malformed(f"an answer may not {operation} this")
+            raise TypeError(f"'{type(held).__name__}' of the tests has no {operation} here")
         return OPERATIONS[operation](held, *arguments)
 
     # Values

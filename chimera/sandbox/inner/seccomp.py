@@ -11,6 +11,8 @@ import ctypes
 import errno
 import os
 import struct
+from collections.abc import Sequence
+from typing import NamedTuple
 
 LOAD, AND, EQUAL, AT_LEAST, RETURN = 0x20, 0x54, 0x15, 0x35, 0x06
 ALLOW, KILL, REFUSE = 0x7FFF0000, 0x80000000, 0x00050000
@@ -19,11 +21,24 @@ SET_FILTER, FILTER_MODE = 22, 2
 NEW_USER = 0x10000000  # other namespaces need a privilege that answers do not have
 SOCKET_FAMILIES = (1, 2, 10)  # Unix, IPv4, IPv6
 
-#: machine → (kernel's name for it, numbers of clone, unshare, socket, socketpair, denied calls)
-MACHINES: dict[str, tuple[int, int, int, int, int, tuple[int, ...]]] = {
-    "x86_64": (
-        0xC000003E, 56, 272, 41, 53,
-        (
+
+class Calls(NamedTuple):
+    """The numbers of system calls on one kind of machine, and the kernel's name for that kind."""
+
+    architecture: int
+    clone: int
+    unshare: int
+    socket: int
+    socketpair: int
+    signals: tuple[int, ...]  # kill, tkill, tgkill: a process is the first argument
+    signals_by_other_means: tuple[int, ...]
+    denied: tuple[int, ...]
+
+
+MACHINES = {
+    "x86_64": Calls(
+        0xC000003E, 56, 272, 41, 53, (62, 200, 234), (129, 297, 424),
+        denied=(
             29, 64, 68, 240,        # shmget, semget, msgget, mq_open
             101, 310, 311,          # ptrace, process_vm_readv, process_vm_writev
             248, 249, 250,          # add_key, request_key, keyctl
@@ -36,9 +51,9 @@ MACHINES: dict[str, tuple[int, int, int, int, int, tuple[int, ...]]] = {
             303, 304,               # file handles
         ),
     ),
-    "aarch64": (
-        0xC00000B7, 220, 97, 198, 199,
-        (
+    "aarch64": Calls(
+        0xC00000B7, 220, 97, 198, 199, (129, 130, 131), (138, 240, 424),
+        denied=(
             194, 190, 186, 180, 117, 270, 271, 217, 218, 219, 241, 280, 282, 279, 447, 425, 426,
             427, 92, 89, 224, 225, 142, 161, 162, 60, 105, 106, 104, 273, 294, 170, 112, 266, 264,
             265,
@@ -52,40 +67,51 @@ def instruction(code: int, value: int, when_true: int = 0, when_false: int = 0) 
     return struct.pack("HBBI", code, when_true, when_false, value)
 
 
-def program() -> bytes | None:
-    """The filter for this machine, or None for one whose call numbers are not listed."""
-    machine = os.uname().machine
-    if machine not in MACHINES:
+REFUSAL = instruction(RETURN, REFUSE | errno.EPERM)
+
+
+def only_with(number: int, values: Sequence[int]) -> list[bytes]:
+    """Allow a call when its first argument is one of these."""
+    tests = [instruction(EQUAL, each, len(values) - at, 0) for at, each in enumerate(values)]
+    body = [instruction(LOAD, FIRST_ARGUMENT), *tests, REFUSAL, instruction(RETURN, ALLOW)]
+    return [instruction(EQUAL, number, 0, len(body)), *body]
+
+
+def never_with(number: int, bits: int) -> list[bytes]:
+    """Refuse a call when its first argument has any of these bits."""
+    body = [instruction(LOAD, FIRST_ARGUMENT), instruction(AND, bits), instruction(EQUAL, 0, 1, 0)]
+    body += [REFUSAL, instruction(RETURN, ALLOW)]
+    return [instruction(EQUAL, number, 0, len(body)), *body]
+
+
+def program(own_process: int | None = None) -> bytes | None:
+    """The filter for this machine, or None for one whose call numbers are not listed.
+
+    `own_process` is for an answer without namespaces: no network, and signals to itself alone.
+    """
+    calls = MACHINES.get(os.uname().machine)
+    if calls is None:
         return None
-    architecture, clone, unshare, socket, socketpair, denied = MACHINES[machine]
-    refuse = instruction(RETURN, REFUSE | errno.EPERM)
     parts = [
         instruction(LOAD, ARCHITECTURE),
-        instruction(EQUAL, architecture, 1, 0),
+        instruction(EQUAL, calls.architecture, 1, 0),
         instruction(RETURN, KILL),
         instruction(LOAD, NUMBER),
         instruction(AT_LEAST, 0x40000000, 0, 1),  # the x32 numbering of the same calls
-        refuse,
+        REFUSAL,
         instruction(EQUAL, CLONE3, 0, 1),
         instruction(RETURN, REFUSE | errno.ENOSYS),
     ]
+    denied = calls.denied
+    if own_process is not None:
+        denied += (calls.socket, *calls.signals_by_other_means)
+        for number in calls.signals:
+            parts += only_with(number, (own_process,))
     for number in denied:
-        parts += [instruction(EQUAL, number, 0, 1), refuse]
-    for number in (clone, unshare):
-        parts += [
-            instruction(EQUAL, number, 0, 5),
-            instruction(LOAD, FIRST_ARGUMENT),
-            instruction(AND, NEW_USER),
-            instruction(EQUAL, 0, 1, 0),
-            refuse,
-            instruction(RETURN, ALLOW),
-        ]
-    families = len(SOCKET_FAMILIES)
-    for number in (socket, socketpair):
-        parts += [instruction(EQUAL, number, 0, families + 3), instruction(LOAD, FIRST_ARGUMENT)]
-        for index, family in enumerate(SOCKET_FAMILIES):
-            parts.append(instruction(EQUAL, family, families - index, 0))
-        parts += [refuse, instruction(RETURN, ALLOW)]
+        parts += [instruction(EQUAL, number, 0, 1), REFUSAL]
+    parts += never_with(calls.clone, NEW_USER) + never_with(calls.unshare, NEW_USER)
+    parts += only_with(calls.socket, SOCKET_FAMILIES)
+    parts += only_with(calls.socketpair, SOCKET_FAMILIES)
     return b"".join([*parts, instruction(RETURN, ALLOW)])
 
 
@@ -102,8 +128,8 @@ class Filter:
         self.reference = ctypes.byref(self.instructions)
 
     @classmethod
-    def for_this_machine(cls) -> Filter | None:
-        compiled = program()
+    def for_this_machine(cls, own_process: int | None = None) -> Filter | None:
+        compiled = program(own_process)
         return None if compiled is None else cls(compiled)
 
     def install(self, libc: ctypes.CDLL) -> None:

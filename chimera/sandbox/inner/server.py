@@ -8,6 +8,7 @@ fresh names, and is replaced now and then and after anything unusual.
 
 from __future__ import annotations
 
+import builtins
 import gc
 import json
 import os
@@ -192,6 +193,7 @@ def main() -> None:
     preload([*PRELOADED, *settings["packages"]])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
+    builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
     gc.collect()
     gc.freeze()
     gc.disable()

@@ -1,0 +1,176 @@
+"""Test code in the judge, the program in another process: what tests see of it, and what not."""
+
+# ruff: noqa: E501 - the tables are easier to read with a program a line
+
+from __future__ import annotations
+
+import pytest
+
+from chimera.errors import GraderError
+from chimera.sandbox import run_tests
+
+ADD = "def add(a, b):\n    return a + b\n"
+
+
+@pytest.mark.parametrize(
+    ("program", "tests", "passed", "why"),
+    [
+        (ADD, "assert add(1, 2) == 3", True, ""),
+        (ADD, "assert add(1, 2) == 4", False, "assert add(1, 2) == 4 → AssertionError"),
+        (ADD, "assert add(1, 2) == 4, 'sum'", False, "AssertionError: sum"),
+        (ADD, "assert substract(1, 2) == -1", False, "NameError"),
+        (ADD, "assert add(1, [2])", False, "TypeError"),
+        ("def add(a, b) return", "assert add(1, 2) == 3", False, "SyntaxError"),
+        ("import nothing_of_the_kind", "assert add(1, 2) == 3", False, "ModuleNotFoundError"),
+        ("raise SystemExit(0)", "assert True", False, "SystemExit"),
+        ("import os; os._exit(0)", "assert True", False, "ended before"),
+        (ADD + "x\x00", "assert add(1, 2) == 3", False, "null bytes"),
+        (ADD.replace("\n", "\r\n"), "assert add(1, 2) == 3", True, ""),
+        (ADD + "assert __name__ == 'builtins'", "assert add(1, 2) == 3", True, ""),
+        (ADD + "if __name__ == '__main__': 1 / 0", "assert add(1, 2) == 3", True, ""),
+        (ADD + "open('f', 'w').write('x')", "assert add(1, 2) == 3", True, ""),
+        (ADD + "def f(x): return input()", "assert f(1)", False, "EOFError"),
+        ("def f(): return f()", "assert f()", False, "RecursionError"),
+        (
+            ADD + "import threading, time\nthreading.Thread(target=time.sleep, args=(60,)).start()",
+            "assert add(1, 2) == 3",
+            True,
+            "",
+        ),
+    ],
+)
+def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> None:
+    outcome = run_tests(program, tests)
+
+    assert outcome.passed is passed
+    assert why in outcome.why
+    assert outcome.isolation in ("namespaces", "process")
+
+
+@pytest.mark.parametrize(
+    ("program", "tests"),
+    [
+        # Arguments changed in place are changed here, and are the same objects.
+        ("def f(x):\n    x.append(4)", "x = [1]\nf(x)\nassert x == [1, 4]"),
+        ("def f(x):\n    x.sort()\n    return x", "x = [2, 1]\nassert f(x) is x and x == [1, 2]"),
+        ("def f(x):\n    x[0][0] = 9", "row = [1]\nf([row, row])\nassert row == [9]"),
+        ("def f(x):\n    x[0], x[1] = x[1], x[0]", "a, b = [1], [2]\nx = [a, b]\nf(x)\nassert x[0] is b"),
+        ("def f(x):\n    x['b'] = x.pop('a')", "x = {'a': 1}\nf(x)\nassert x == {'b': 1}"),
+        ("def f(x):\n    x.discard(1)", "x = {1, 2}\nf(x)\nassert x == {2}"),
+        ("def f(x):\n    x.append(x)", "x = []\nf(x)\nassert x[0] is x"),
+        ("def f(x):\n    x.append(1)\n    raise ValueError", (
+            "x = []\ntry:\n    f(x)\nexcept ValueError:\n    pass\nassert x == [1]"
+        )),
+        # Objects of the program's own.
+        ("def f(n):\n    yield from range(n)", "assert list(f(3)) == [0, 1, 2]"),
+        ("def f(n):\n    return map(str, range(n))", "assert list(f(2)) == ['0', '1']"),
+        ("def f(n):\n    return lambda x: x + n", "assert f(2)(3) == 5"),
+        ("def f(n):\n    return iter([n])", "assert next(f(2)) == 2"),
+        ("class P:\n    def __init__(self, x):\n        self.x = x\ndef f(p):\n    return p.x", (
+            "assert f(P(3)) == 3\np = P(1)\np.x = 5\nassert p.x == 5 and f(p) == 5 and p == p"
+        )),
+        ("class S:\n    def __len__(self):\n        return 3\n    def __str__(self):\n        return 's'", (
+            "assert len(S()) == 3 and str(S()) == 's' and S() != S()"
+        )),
+        # Functions of the tests.
+        ("def f(g, x):\n    return g(x) + 1", "assert f(lambda x: 2 * x, 4) == 9"),
+        ("def f(x):\n    return sorted(x, key=len)", "assert f(['aa', 'b']) == ['b', 'aa']"),
+        ("def f(x):\n    return list(x)", "assert f(n * n for n in range(3)) == [0, 1, 4]"),
+        ("def f(x, g=None):\n    return sorted(x, key=g if g else None)", "assert f([1, 2], lambda v: -v) == [2, 1]"),
+        ("def f(kind, x):\n    return isinstance(x, kind)", "assert f(int, 3) and not f(str, 3)"),
+        # Values.
+        ("def f():\n    return float('nan')", "x = f()\nassert x != x"),
+        ("def f():\n    return 2 ** 20000", "assert f() == 2 ** 20000"),
+        ("def f(a, b=1, *, c=2):\n    return a, b, c", "assert f(0, c=5) == (0, 1, 5)"),
+        ("from collections import namedtuple\nP = namedtuple('P', 'x')\ndef f():\n    return P(1)", (
+            "assert f() == (1,)"
+        )),
+        ("from decimal import Decimal\ndef f():\n    return Decimal('0.1')", (
+            "from decimal import Decimal\nassert f() == Decimal('0.1')"
+        )),
+        # Exceptions.
+        ("def f():\n    raise KeyError('x')", (
+            "try:\n    f()\n    assert False\nexcept KeyError:\n    pass"
+        )),
+        ("class E(ValueError):\n    pass\ndef f():\n    raise E('m')", (
+            "try:\n    f()\n    assert 0\nexcept ValueError as e:\n    assert str(e) == 'm'"
+        )),
+        # Names.
+        ("import math\ndef f():\n    return 1.0", "assert math.isclose(f(), 1)"),
+        ("TABLE = {'a': 1}", "assert TABLE['a'] == 1"),
+        ("def check(candidate):\n    raise RuntimeError\ndef f():\n    return 1", (
+            "def check(candidate):\n    assert candidate() == 1\ncheck(f)"
+        )),
+    ],
+)  # fmt: skip
+def test_tests_see_what_they_would_see_in_one_process(program: str, tests: str) -> None:
+    outcome = run_tests(program, tests)
+
+    assert outcome.passed, outcome.why
+
+
+@pytest.mark.parametrize(
+    ("program", "tests"),
+    [
+        ("class E:\n    def __eq__(self, o):\n        return True\ndef f():\n    return E()", "assert f() == 1"),
+        ("class E(int):\n    def __eq__(self, o):\n        return True\ndef f():\n    return E(2)", "assert f() == 1"),
+        ("from unittest.mock import ANY\ndef f():\n    return ANY", "assert f() == 1"),
+        ("def f():\n    yield 1", "assert f() == [1]"),
+        ("abs = lambda x: 0\ndef f():\n    return 5", "assert abs(f() - 1) < 1e-6"),
+        ("import builtins\nbuiltins.len = lambda x: 3\ndef f():\n    return []", "assert len(f()) == 3"),
+        ("import math\nmath.isclose = lambda a, b: True\ndef f():\n    return 5.0", "assert math.isclose(f(), 1)"),
+        ("def f():\n    raise SystemExit(0)", "assert f() == 1"),
+        ("def f():\n    raise SystemExit(0)", "try:\n    f()\nexcept Exception:\n    pass"),
+        ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept BaseException:\n    pass"),
+        ("def check(c):\n    pass\ndef f():\n    return 0", "def check(c):\n    assert c() == 1\ncheck(f)"),
+    ],
+)  # fmt: skip
+def test_what_would_forge_a_pass_in_one_process_does_not(program: str, tests: str) -> None:
+    assert not run_tests(program, tests).passed
+
+
+def test_a_builtin_is_the_programs_only_when_asked_for() -> None:
+    program = "def sum(a, b):\n    return 6"
+
+    assert run_tests(program, "assert sum(10, 15) == 6", names=["sum"]).passed
+    assert not run_tests(program, "assert sum(10, 15) == 6").passed
+
+
+def test_data_are_a_global_of_the_tests_alone() -> None:
+    program = "def f(x):\n    return 'data' in globals() or x"
+
+    assert run_tests(program, "assert [f(x) for x in data] == [1, 2]", data=[1, 2]).passed
+
+
+def test_tests_that_need_one_process_say_so() -> None:
+    tests = "class Mine:\n    pass\nassert f(Mine()) == 'Mine'"
+    program = "def f(x):\n    return type(x).__name__"
+
+    with pytest.raises(GraderError, match="shared=True"):
+        run_tests(program, tests)
+    outcome = run_tests(program, tests, shared=True)
+    assert outcome.passed
+    assert outcome.isolation == "shared"
+
+
+def test_broken_tests_are_not_the_answers_fault() -> None:
+    with pytest.raises(GraderError, match="broken"):
+        run_tests(ADD, "assert add(")
+
+
+def test_numpy_crosses_when_it_is_offered() -> None:
+    pytest.importorskip("numpy")
+    program = (
+        "import numpy as np\ndef f(kind):\n    return np.int64(2) if kind else np.array([1, 2])"
+    )
+
+    assert run_tests(program, "assert f(1) == 2", packages=["numpy"]).passed
+    assert run_tests(program, "assert list(f(0) + 1) == [2, 3]", packages=["numpy"]).passed
+    assert not run_tests(program, "assert f(0) == [1, 2]", packages=["numpy"]).passed
+
+
+def test_chance_is_the_same_every_time() -> None:
+    program = "import random\ndef f():\n    return random.random()"
+    tests = "import random\nassert False, (f(), random.random(), hash('x'))"
+
+    assert len({run_tests(program, tests).why for _ in range(4)}) == 1
