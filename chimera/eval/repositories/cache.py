@@ -11,6 +11,7 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 
+from chimera.errors import EnvironmentFault
 from chimera.types import JSON
 
 
@@ -40,9 +41,14 @@ def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if marker.exists():
             return place
-        if place.exists():
-            shutil.rmtree(place)
-        place.mkdir()
+        try:
+            if place.exists():
+                shutil.rmtree(place)
+            place.mkdir()
+        except OSError as error:  # a build that was killed may have left a child that still writes
+            raise EnvironmentFault(
+                f"{place} cannot be made anew: {error}", retryable=True
+            ) from None
         try:
             make(place)
         except BaseException:

@@ -1,0 +1,257 @@
+"""DPAI Arena: rules on small values, and each track on a Spring project with its real tool."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimera.environments.none import NoEnvironment
+from chimera.errors import GraderError, UsageError
+from chimera.eval.benchmarks.dpai_arena import DPAIArena, matching, published_score
+from chimera.eval.reports.types import Report
+from chimera.eval.repositories.hostile import new_file
+from chimera.eval.trial import StartBackend
+from chimera.eval.types import Submission
+
+
+@pytest.mark.parametrize(
+    ("expected", "found"),
+    [
+        ("c.T", ["c.T.a(int)[1]", "c.T.b"]),
+        ("T", ["c.T.a(int)[1]", "c.T.b"]),
+        ("c.T#b", ["c.T.b"]),
+        ("module::c.T.b", ["c.T.b"]),
+        ("c.Other", []),
+        ("c", []),
+    ],
+)
+def test_names_match_classes_and_methods(expected, found):
+    report = Report({"c.T.a(int)[1]": "PASSED", "c.T.b": "FAILED", "c.Two.b": "PASSED"})
+
+    assert matching(expected, report) == found
+
+
+def test_the_published_example():
+    first, second = published_score((10, 20), (50, 50)), published_score((18, 20), (50, 50))
+
+    assert (first, second) == (60.0, 92.0)
+    assert round(100 * (first + 0.5 * second) / 150, 1) == 70.7
+
+
+def test_real_records_load(dataset):
+    tasks = DPAIArena(dataset("dpai-arena")).tasks()
+
+    assert len(tasks) == 5
+    assert all(task["fail_to_pass"] and task["patch"] for task in tasks)
+    with pytest.raises(UsageError):
+        DPAIArena(track="other")
+
+
+REVIEW = {
+    "instance_id": "review-1",
+    "track": "pr-review",
+    "problem_statement": "A change of the price service.",
+    "diff": "+ return price - count;",
+    "findings": [
+        {"description": "subtracts instead of multiplying", "file": "PriceService.java", "line": 3},
+        {"description": "no test"},
+    ],
+}
+
+
+def reviewed(tmp_path, answer: str, review: str = "It subtracts; and there is no test.") -> object:
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(REVIEW))
+    judge = f"scripted/text:{answer}" if answer else None
+    benchmark = DPAIArena(tmp_path, track="pr-review", judge_model=judge)
+    (task,) = benchmark.tasks()
+    assert "subtracts instead" not in task["prompt"]
+    return benchmark.grade(task, benchmark.extract(task, review), NoEnvironment())
+
+
+def test_reviews_are_judged_by_a_model(tmp_path):
+    assert reviewed(tmp_path, '{"contained": [0, 1]}').passed
+    half = reviewed(tmp_path, '{"contained": [1, 7]}')
+    assert (half.passed, half.score) == (False, 0.5)
+    assert "subtracts" in half.why
+    assert not reviewed(tmp_path, '{"contained": [0, 1]}', review=" ").passed
+
+
+@pytest.mark.parametrize(
+    "answer", ["", "all of them", '{"contained": "0,1"}', '{"contained": [true]}']
+)
+def test_without_a_usable_judge_there_is_no_verdict(tmp_path, answer):
+    with pytest.raises(GraderError, match="judge"):
+        reviewed(tmp_path, answer)
+
+
+# --- a Spring project
+
+SERVICE = """\
+package shop;
+
+import org.springframework.stereotype.Service;
+
+@Service
+public class PriceService {
+    public int total(int price, int count) {
+        int surplus = 3;
+        return price + count;
+    }
+
+    public int discounted(int price) {
+        return price / 2;
+    }
+}
+"""
+APPLICATION = """\
+package shop;
+
+import org.springframework.boot.autoconfigure.SpringBootApplication;
+
+@SpringBootApplication
+public class ShopApplication {
+}
+"""
+TEST = """\
+package shop;
+
+import static org.junit.jupiter.api.Assertions.assertEquals;
+
+import org.junit.jupiter.api.Test;
+import org.springframework.beans.factory.annotation.Autowired;
+import org.springframework.boot.test.context.SpringBootTest;
+
+@SpringBootTest
+class {name} {{
+    @Autowired PriceService prices;
+
+    @Test
+    void {test} {{
+        assertEquals({value});
+    }}
+}}
+"""
+POM = """\
+<?xml version="1.0" encoding="UTF-8"?>
+<project xmlns="http://maven.apache.org/POM/4.0.0">
+  <modelVersion>4.0.0</modelVersion>
+  <parent>
+    <groupId>org.springframework.boot</groupId>
+    <artifactId>spring-boot-starter-parent</artifactId>
+    <version>3.3.5</version>
+    <relativePath/>
+  </parent>
+  <groupId>fixture</groupId>
+  <artifactId>shop</artifactId>
+  <version>1.0</version>
+  <properties><java.version>17</java.version></properties>
+  <dependencies>
+    <dependency>
+      <groupId>org.springframework.boot</groupId>
+      <artifactId>spring-boot-starter</artifactId>
+    </dependency>
+    <dependency>
+      <groupId>org.springframework.boot</groupId>
+      <artifactId>spring-boot-starter-test</artifactId>
+      <scope>test</scope>
+    </dependency>
+  </dependencies>
+</project>
+"""
+MAIN = "src/main/java/shop/PriceService.java"
+
+
+def test_class(name: str, test: str, value: str) -> str:
+    return TEST.format(name=name, test=test, value=value)
+
+
+test_class.__test__ = False
+
+
+def edit(path: str, text: str, old: str, new: str) -> str:
+    """A patch that replaces one line (or takes it away)."""
+    lines = text.split("\n")
+    index = next(i for i, line in enumerate(lines) if old in line)
+    before, after = lines[max(0, index - 2) : index], lines[index + 1 : index + 3]
+    added = f"+{lines[index].replace(old, new)}\n" if new else ""
+    start, size = max(0, index - 2) + 1, len(before) + len(after)
+    return (
+        f"diff --git a/{path} b/{path}\n--- a/{path}\n+++ b/{path}\n"
+        f"@@ -{start},{size + 1} +{start},{size + bool(new)} @@\n"
+        + "".join(f" {line}\n" for line in before)
+        + f"-{lines[index]}\n{added}"
+        + "".join(f" {line}\n" for line in after)
+    )
+
+
+FIX = edit(MAIN, SERVICE, "price + count", "price * count")
+HALF_TEST = new_file(
+    "src/test/java/shop/HalfTest.java",
+    test_class("HalfTest", "halves()", "5, prices.discounted(10)"),
+)
+TOTAL_TEST = new_file(
+    "src/test/java/shop/TotalTest.java",
+    test_class("TotalTest", "multiplies()", "20, prices.total(10, 2)"),
+)
+UNUSED = {"file": MAIN, "rule": "UnusedLocalVariable"}
+BOOT = "org.springframework.boot:spring-boot"
+ROWS = {
+    "issue-to-patch": {"patch": FIX, "test_patch": TOTAL_TEST, "FAIL_TO_PASS": '["shop.TotalTest"]',
+                       "PASS_TO_PASS": '["shop.StartTest"]'},
+    "coverage": {"patch": HALF_TEST,
+                 "required": {"classes": ["shop.PriceService"], "line_coverage": 0.5}},
+    "static-analysis": {"patch": edit(MAIN, SERVICE, "        int surplus = 3;", ""),
+                        "required": {"violations": [UNUSED]}},
+    "upgrade": {"patch": edit("pom.xml", POM, "3.3.5", "3.4.1"),
+                "required": {"artifact": BOOT, "version": "3.4.1"}},
+}  # fmt: skip
+WRONG = {
+    "issue-to-patch": edit(MAIN, SERVICE, "price + count", "price - count"),
+    "coverage": new_file("src/test/java/shop/EmptyTest.java",
+                         test_class("EmptyTest", "nothing()", "1, 1")),
+    "static-analysis": edit(MAIN, SERVICE, "int surplus = 3;", "int surplus = 3; // NOPMD"),
+    "upgrade": edit("pom.xml", POM, "3.3.5", "3.3.4"),
+}  # fmt: skip
+
+
+@pytest.fixture
+def project(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    root = tmp_path / "repositories" / "shop"
+    files = {
+        "pom.xml": POM,
+        MAIN: SERVICE,
+        "src/main/java/shop/ShopApplication.java": APPLICATION,
+        "src/test/java/shop/StartTest.java": test_class("StartTest", "starts()", "1, 1"),
+    }
+    for name, text in files.items():
+        (root / name).parent.mkdir(parents=True, exist_ok=True)
+        (root / name).write_text(text)
+    return root.parent
+
+
+@pytest.mark.full
+@pytest.mark.parametrize("track", ROWS)
+def test_tracks_with_their_real_tools(tmp_path, project: Path, require, track):
+    require("bwrap", "mvn", "javac")
+    row = {"instance_id": f"{track}-1", "track": track, "repo": "fixture/shop",
+           "problem_statement": "Do it.", **ROWS[track]}  # fmt: skip
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
+    benchmark = DPAIArena(tmp_path, track=track, repositories=str(project), test_timeout=900)
+    (task,) = benchmark.tasks()
+
+    def graded(text: str):
+        with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+            return benchmark.grade(task, Submission(text, "model_patch"), env)
+
+    gold = graded(task["patch"])
+
+    assert gold.passed, (gold.why, gold.evidence.get("log", "")[-2000:])
+    assert not graded("").passed
+    wrong = graded(WRONG[track])
+    assert not wrong.passed
+    assert wrong.why
+    broken = graded(edit(MAIN, SERVICE, "return price / 2;", "return price / ;"))
+    assert not broken.passed
