@@ -8,7 +8,6 @@ import secrets
 import shlex
 import signal
 import subprocess
-import threading
 import time
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -28,6 +27,9 @@ MARK = "CHIMERA_COMMAND"
 
 #: Tells its own process id first, so that the host can signal it, and becomes the command.
 ENTER = 'echo "$$"; cd "$1" || exit 126; shift; exec "$@"'
+
+#: The better of the two shells runs the command line that is its argument.
+SHELL = 'command -v bash >/dev/null && exec bash -c "$0"; exec sh -c "$0"'
 
 #: Ends process $1, all below it, and all that carry the mark $2 of its command, until none is left.
 END = r"""
@@ -71,7 +73,6 @@ class DockerEnvironment(Environment):
         self._engine = Engine.find()
         self._closed = False
         self._root = "root" in spec.needs
-        self._lock = threading.Lock()
         self._processes: list[ContainerProcess] = []
         self._variables = {"LANG": "C.UTF-8", **spec.variables}
         self.image = self._engine.image_for(spec)
@@ -82,7 +83,6 @@ class DockerEnvironment(Environment):
     def start(cls, spec: EnvironmentSpec) -> Self:
         env = cls(spec)
         try:
-            env._must("mkdir", "-p", env.workdir, cwd="/")
             provision(env, spec)
         except BaseException:
             env.close()
@@ -169,9 +169,7 @@ class DockerEnvironment(Environment):
         """Start a command; a container that was emptied from inside is started anew."""
         if self._closed:
             raise EnvironmentFault("the docker environment is closed")
-        words = ["sh", "-c", command] if isinstance(command, str) else list(command)
-        if isinstance(command, str) and self._shell() == "bash":
-            words[0] = "bash"
+        words = ["sh", "-c", SHELL, command] if isinstance(command, str) else list(command)
         mark = secrets.token_hex(8)
         settings = {**self._variables, **(variables or {}), MARK: mark}
         for attempt in (1, 2):
@@ -188,13 +186,6 @@ class DockerEnvironment(Environment):
         raise EnvironmentFault(
             f"the container did not take a command: {said}", retryable="is not running" not in said
         )
-
-    def _shell(self) -> str:
-        with self._lock:
-            if not hasattr(self, "_has_bash"):
-                probe = self._engine.call("exec", self.container, "sh", "-c", "command -v bash")
-                self._has_bash = probe.returncode == 0
-        return "bash" if self._has_bash else "sh"
 
     def open_process(
         self,

@@ -14,6 +14,7 @@ import subprocess
 import tarfile
 import tempfile
 import threading
+import time
 from collections.abc import Mapping
 from functools import cache
 from pathlib import Path
@@ -29,6 +30,8 @@ IMAGE_MAP = "CHIMERA_DOCKER_IMAGE_MAP"
 DEFAULT_IMAGE = "CHIMERA_DOCKER_IMAGE"
 PARALLEL_STARTS = threading.BoundedSemaphore(4)
 RUN = secrets.token_hex(8)  # this process's containers
+ANSWER_HOLDS = 60.0  # seconds for which an engine that answered is taken to be there
+_answered: dict[str, float] = {}
 _builds: dict[str, threading.Lock] = {}
 _builds_lock = threading.Lock()
 
@@ -51,6 +54,8 @@ def program() -> str | None:
 
 def availability() -> str | None:
     client = program()
+    if client is not None and time.monotonic() < _answered.get(client, 0.0) + ANSWER_HOLDS:
+        return None
     if client is None:
         return "neither 'docker' nor 'podman' is installed: apt install docker.io (or podman)"
     asked = [client, "version", "--format", "{{.Server.Version}}"]
@@ -61,6 +66,7 @@ def availability() -> str | None:
     except (OSError, subprocess.TimeoutExpired) as error:
         return f"'{client}' does not answer: {error}"
     if answer.returncode == 0:
+        _answered[client] = time.monotonic()
         return None
     said = answer.stderr.decode("utf-8", "replace").strip()
     return f"the container engine does not answer ({said}): systemctl start docker"
@@ -69,6 +75,7 @@ def availability() -> str | None:
 class Engine:
     def __init__(self, client: str) -> None:
         self.client = client
+        self._images: dict[str, str] = {}  # those seen to be here, with their working directories
 
     @classmethod
     @cache
@@ -125,7 +132,7 @@ class Engine:
                 f"the task names no image for its container: give one with {DEFAULT_IMAGE}"
             )
         image = image_map().get(wanted, wanted)
-        if self.call("image", "inspect", image).returncode == 0:
+        if self._known(image) is not None:
             return image
         pulled = self.call("pull", image, timeout=3600)
         if pulled.returncode:
@@ -143,7 +150,7 @@ class Engine:
         with _builds_lock:
             lock = _builds.setdefault(image, threading.Lock())
         with lock:
-            if self.call("image", "inspect", image).returncode:
+            if self._known(image) is None:
                 self.must("build", "--network=host", "-t", image, str(context), timeout=3600)
         if tag is not None:
             self.must("tag", image, tag)
@@ -151,18 +158,31 @@ class Engine:
 
     def workdir_of(self, image: str) -> str | None:
         """The image's own working directory, unless it is the root."""
-        said = self.must("image", "inspect", "--format", "{{.Config.WorkingDir}}", image)
-        path = said.decode().strip()
+        path = self._known(image) or ""
         return path if path not in ("", "/") else None
+
+    def _known(self, image: str) -> str | None:
+        """The working directory of an image that is here; None for one that is not."""
+        if image not in self._images:
+            said = self.call("image", "inspect", "--format", "{{.Config.WorkingDir}}", image)
+            if said.returncode:
+                return None
+            self._images[image] = said.stdout.decode().strip()
+        return self._images[image]
 
     # --- containers
 
     def run(self, spec: EnvironmentSpec, image: str, workdir: str) -> str:
-        with PARALLEL_STARTS:
-            options = run_options(spec)
-            said = self.must(
-                "run", "-d", *options, "--entrypoint=sh", image, "-c", "exec tail -f /dev/null"
-            )
+        """Start a container that waits for commands; its id."""
+        options = [*run_options(spec), f"--workdir={workdir}"]
+        try:
+            with PARALLEL_STARTS:
+                said = self.must(
+                    "run", "-d", *options, "--entrypoint=sh", image, "-c", "exec tail -f /dev/null"
+                )
+        except EnvironmentFault:
+            self._images.pop(image, None)  # it may have been removed since it was seen
+            raise
         return said.decode().strip().splitlines()[-1]
 
     def remove(self, container: str) -> None:
@@ -293,6 +313,7 @@ def run_options(spec: EnvironmentSpec) -> list[str]:
     limits = spec.limits
     options = [
         "--init",
+        "--pull=never",
         f"--label=chimera.run={RUN}",
         f"--label=chimera.pid={os.getpid()}",
         f"--label=chimera.owner={os.getpid()}-{start_time(os.getpid())}",
