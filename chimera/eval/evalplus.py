@@ -253,7 +253,7 @@ def check(
         inputs,
         expected,
         oracle=inspect.getsource(evalplus_oracle) + settings,
-        limits=Limits(cpu_seconds=total, wall_seconds=2 * total + 5),
+        limits=Limits(cpu_seconds=total, wall_seconds=4 * total + 10),
         seconds_per_call=list(seconds),
         packages=packages_of(program),
     )

@@ -96,6 +96,29 @@ def test_answer_lines(text: str, answers: list[str]) -> None:
 
 
 @pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        (r"So $\boxed{5}$.", "5"),
+        (r"\boxed{5}, no: \boxed{6}", "6"),
+        (r"\boxed{5}" + "\nANSWER: 6", "6"),
+        ("ANSWER: 6\n" + r"\boxed{5}", "5"),
+        (r"ANSWER: $\boxed{\frac12}$", r"\frac12"),
+        ("ANSWER: $6$.", "6"),
+        ("Final Answer: The final answer is $x+1$. I hope it is correct.", "x+1"),
+        ("# Answer\n\n7\n", "7"),
+        ("Thus the answer is $7$.", "7"),
+        ("The answer is 5. We check it.\nThe final answer is: 7", "7"),
+        (r"<think>\boxed{1}</think> ANSWER: 2", "2"),
+        ("There are 3 cases left.", None),
+        (r"\boxed{", None),
+        ("", None),
+    ],
+)
+def test_the_last_answer_is_the_final_one(reply: str, answer: str | None) -> None:
+    assert extract.final_answer(reply) == answer
+
+
+@pytest.mark.parametrize(
     ("text", "value"),
     [
         ('{"a": 1}', {"a": 1}),

@@ -70,17 +70,15 @@ def _packed(text: str, where: str) -> str:
 
 def _pickled_string(data: bytes, where: str) -> str:
     """The one string a pickle holds, read from its opcodes; anything else in it is refused."""
-    strings: list[str] = []
     try:
-        for opcode, argument, _ in pickletools.genops(data):
-            if opcode.name in _STRING_OPCODES:
-                strings.append(str(argument))
-            elif opcode.name not in _HARMLESS_OPCODES:
-                raise ValueError(
-                    f"{where}: a pickle with {opcode.name}, not a plain string; refused"
-                )
-    except (IndexError, KeyError) as error:
+        operations = [(opcode.name, argument) for opcode, argument, _ in pickletools.genops(data)]
+    except (ValueError, IndexError, KeyError) as error:
         raise ValueError(f"{where}: damaged pickle: {error}") from None
+    names = [name for name, _ in operations]
+    foreign = [name for name in names if name not in _STRING_OPCODES | _HARMLESS_OPCODES]
+    if foreign:
+        raise ValueError(f"{where}: a pickle with {foreign[0]}, not a plain string; refused")
+    strings = [argument for name, argument in operations if name in _STRING_OPCODES]
     if len(strings) != 1:
         raise ValueError(f"{where}: a pickle of {len(strings)} strings instead of one; refused")
-    return strings[0]
+    return str(strings[0])
