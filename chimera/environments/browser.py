@@ -162,6 +162,9 @@ class BrowserEnvironment(NoEnvironment):
 
     def _call(self, work: Coroutine[Any, Any, ResultT], seconds: float) -> ResultT:
         """Run a coroutine on the browser's own thread and wait for it, at most `seconds`."""
+        if self._loop.is_closed() or not self._thread.is_alive():
+            work.close()
+            raise EnvironmentFault("the browser is closed")
         future = asyncio.run_coroutine_threadsafe(asyncio.wait_for(work, seconds), self._loop)
         try:
             return future.result(seconds + 10)

@@ -385,6 +385,8 @@ def test_log_in_state_is_kept_and_evidence_is_left(site: Any, require: Any, tmp_
     assert "trace.network" in zipfile.ZipFile(BytesIO(files["trace.zip"])).namelist()
     assert not folder.exists()
     env.close()  # safe to call twice
+    with pytest.raises(EnvironmentFault, match="closed"):
+        env.act("go_back", {})
 
     stored = BrowserSettings(
         sites=(site.url,), start_urls=(f"{site.url}/private",), storage_state=state

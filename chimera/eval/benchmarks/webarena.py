@@ -311,18 +311,14 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
             )
         return self._verdict(outcomes, source, live)
 
-    def _handed_in(
-        self, submission: Submission, env: Environment
-    ) -> tuple[str, str | None, Literal["observed", "claimed"]]:
+    def _handed_in(self, submission: Submission, env: Environment) -> tuple[str, str | None, str]:
         """The answer and the URL; what the browser shows comes before what an agent says."""
-        data = submission.data if isinstance(submission.data, Mapping) else {}
         if isinstance(env, BrowserEnvironment):
             return submission.text, env.url, "observed"
-        url = data.get("url")
-        if url is None and submission.data is None:
-            submission = self.extract({}, submission.text)  # type: ignore[typeddict-item]
-            url = submission.data["url"]
-        return submission.text, url, "observed" if data.get("observed") else "claimed"
+        if not isinstance(submission.data, Mapping):
+            return *read_reply(submission.text), "claimed"
+        source = "observed" if submission.data.get("observed") else "claimed"
+        return submission.text, submission.data.get("url"), source
 
     def _is_on_sites(self, check: Evaluation, url: str) -> bool:
         """The official rule finds a reference in any URL that quotes it; such a one is forged."""

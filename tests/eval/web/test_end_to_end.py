@@ -14,7 +14,10 @@ from chimera.agents.react import ReactAgent
 from chimera.cli.main import main
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
+from chimera.environments.web.settings import BrowserSettings
 from chimera.eval.benchmarks.webarena import WebArena, WebArenaVerified
+from chimera.eval.graders.web import PageCheck
+from chimera.eval.graders.web_sites import SiteHelpers
 from chimera.eval.harness import Harness
 from chimera.eval.store import RunStore
 from chimera.providers import create_provider
@@ -149,25 +152,21 @@ def benchmark_for(tmp_path: Path, trac: str) -> Any:
 
 
 def test_wrong_end_states_fail_and_right_ones_pass(
-    benchmark_for: Any, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    benchmark_for: Any, tmp_path: Path, trac: str, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    """The same tasks, first with the work left undone or done wrongly, then done."""
-    wrong = {
-        "VERSION": [("stop", "It is Trac 16.")],
-        "OPEN": [("goto", "about:blank"), ("stop", "")],
+    """The same tasks, first with the work only claimed, then done."""
+    claims = {
         "CREATE": [("stop", "Ticket 1 'Water the roses' is created, priority critical.")],
         "SAVE": [("stop", "compost")],
     }
-    benchmark = benchmark_for(*ROWS)
-
-    failed = Harness(benchmark, ScriptedVisitor(wrong), concurrency=1).run()
-    assert [(r.task_id, r.status) for r in failed.results] == [
-        (str(n), "failed") for n in (1, 2, 3, 4)
-    ]
+    undone = Harness(benchmark_for(*ROWS[2:]), ScriptedVisitor(claims), concurrency=1).run()
+    assert [(r.status, r.why.split(":")[0]) for r in undone.results] == [
+        ("failed", "program_html")
+    ] * 2
 
     store = tmp_path / "run.chimera"
-    passed = Harness(benchmark, ScriptedVisitor(RIGHT), concurrency=1, store=store).run()
-    assert [(r.status, r.why) for r in passed.results] == [("passed", "")] * 4
+    done = Harness(benchmark_for(*ROWS), ScriptedVisitor(RIGHT), concurrency=1, store=store).run()
+    assert [(r.status, r.why) for r in done.results] == [("passed", "")] * 4
 
     with RunStore(store) as stored:
         record = stored.record("3", 0)
@@ -181,14 +180,19 @@ def test_wrong_end_states_fail_and_right_ones_pass(
     assert not ended.value.code
     assert "screenshot-01.png" in capsys.readouterr().out
 
-    almost = benchmark_for(
-        row(5, "CREATE", "/wiki", program_html=ticket_checks(1, "Water the roses", "minor")),
-        row(6, "OPEN", "/wiki", program_html=ticket_checks(1, "Water the tulips", "critical")),
-        row(7, "SAVE", "/wiki", program_html=ticket_checks(99, "Water the roses", "critical")),
-    )
-    nothing = ScriptedVisitor({word: [("stop", "")] for word in RIGHT})
-    result = Harness(almost, nothing, concurrency=1).run()
-    assert [r.status for r in result.results] == ["failed"] * 3
+    with BrowserEnvironment(BrowserSettings(sites=(trac,), start_urls=(trac,))) as env:
+
+        def holds(number: int, summary: str, priority: str) -> bool:
+            targets = json.dumps(ticket_checks(number, summary, priority))
+            check = PageCheck.parse(
+                {"program_html": json.loads(targets.replace("__GITLAB__", trac))}
+            )
+            return check.decide(env.live_page(wait=0.2), SiteHelpers()).passed
+
+        assert holds(1, "Water the roses", "critical")
+        assert not holds(1, "Water the roses", "minor")
+        assert not holds(1, "Water the tulips", "critical")
+        assert not holds(99, "Water the roses", "critical")
 
 
 def test_a_model_solves_a_task_through_the_react_loop(
@@ -209,6 +213,7 @@ def test_a_model_solves_a_task_through_the_react_loop(
     assert result.results[0].steps == 2
 
 
+@pytest.mark.full
 def test_a_model_without_tools_writes_its_actions(
     benchmark_for: Any, tmp_path: Path, trac: str
 ) -> None:
@@ -221,19 +226,21 @@ def test_a_model_without_tools_writes_its_actions(
     assert [(r.status, r.why) for r in result.results] == [("passed", "")]
 
 
+@pytest.mark.full
 def test_a_page_that_stops_answering_is_no_verdict(benchmark_for: Any, trac: str) -> None:
     """The checks could not be made, so there is neither a pass nor a fail."""
 
     class Hanger:
         def run(self, prompt: str, env: Environment) -> AgentResult:
             assert isinstance(env, BrowserEnvironment)
-            page = env.live_page()
-            page.evaluate("() => { setTimeout(() => { while (true) {} }, 50) }")
+            env.live_page().evaluate("() => { setTimeout(() => { while (true) {} }, 0) }")
+            env.act("scroll", {"direction": "down"})
             return AgentResult("")
 
     result = Harness(benchmark_for(ROWS[3]), Hanger(), attempts=1).run()
 
-    assert [r.status for r in result.results] == ["error"] or "url_match" in result.results[0].why
+    assert [r.status for r in result.results] == ["error"]
+    assert "does not respond" in result.results[0].why
 
 
 def test_the_verified_flavour_hands_in_the_network_archive(tmp_path: Path, trac: str) -> None:
