@@ -16,11 +16,11 @@ from typing import Any, ClassVar, Literal, get_args
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval import cache, evalplus_oracle, extract, mutate
-from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.datasets import DatasetBenchmark, Row, rows
 from chimera.eval.graders.code import packages_of
 from chimera.eval.guard import guarded
 from chimera.eval.sanitize import sanitize
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.types import Prediction, Submission, Task, Verdict
 from chimera.sandbox import Limits, Outcome, call_function, judge_calls
 from chimera.types import JSON
 
@@ -222,8 +222,32 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         for program in mutate.python(task["solution"]):
             yield Submission(text=program, form="solution")
 
+    def read_predictions(self, path: Path) -> Iterable[Prediction]:
+        """Also EvalPlus's folders (TASK_ID/n.py), and the programs in its results files."""
+        if path.is_dir() and (programs := sorted(path.glob("*_*/*.py"), key=_sample)):
+            known = {task["id"].replace("/", "_"): task["id"] for task in self.tasks()}
+            for file in programs:
+                if file.parent.name not in known:
+                    raise DatasetError(f"{file}: {self.slug} has no task '{file.parent.name}'")
+                text = file.read_text(encoding="utf-8", errors="surrogateescape")
+                yield Prediction(known[file.parent.name], Submission(text, form="solution"))
+            return
+        if path.name.endswith("eval_results.json"):
+            ((content,), known_ids) = list(rows(path)), {task["id"] for task in self.tasks()}
+            for task_id, samples in content["eval"].items():
+                if task_id not in known_ids:
+                    raise DatasetError(f"{path}: {self.slug} has no task {task_id!r}")
+                for sample in samples:
+                    yield Prediction(task_id, Submission(sample["solution"], form="solution"))
+            return
+        yield from super().read_predictions(path)
+
     def options(self) -> dict[str, JSON]:
         return {"version": self.version, "release": self.release}
+
+
+def _sample(file: Path) -> tuple[str, int, str]:
+    return file.parent.name, int(file.stem) if file.stem.isdecimal() else -1, file.stem
 
 
 PROMPT = (

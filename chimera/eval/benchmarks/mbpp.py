@@ -144,6 +144,8 @@ class MBPP(DatasetBenchmark[MBPPTask]):
 
     def grade(self, task: MBPPTask, submission: Submission, env: Environment) -> Verdict:
         program = submission.text.replace("\r\n", "\n")
+        if submission.form == "completion":  # the protocol cuts what a base model goes on with
+            program = program.partition("[DONE]")[0]
         if submission.form == "completion" and self.prompt == "one-assert":
             program = task["prompt"] + program
         program = extract.after_future_imports(program, task["imports"])

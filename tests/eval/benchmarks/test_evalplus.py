@@ -173,6 +173,24 @@ def test_the_packages_own_release_never_passes_find_zero(dataset, tmp_path, monk
         assert verdict.metrics["corrected"] is True
 
 
+def test_evalplus_folders_and_results_are_predictions(small, tmp_path):
+    folder = tmp_path / "samples"
+    (folder / "HumanEval_900").mkdir(parents=True)
+    for number, text in ((10, "b"), (2, "a")):
+        (folder / "HumanEval_900" / f"{number}.py").write_text(text)
+    results = tmp_path / "x_eval_results.json"
+    results.write_text(
+        json.dumps(
+            {"hash": "", "eval": {"HumanEval/900": [{"solution": "c", "plus_status": "pass"}]}}
+        )
+    )
+
+    found = [*small.read_predictions(folder), *small.read_predictions(results)]
+
+    assert [prediction.submission.text for prediction in found] == ["a", "b", "c"]
+    assert {prediction.task_id for prediction in found} == {"HumanEval/900"}
+
+
 @pytest.mark.parametrize(
     ("rows", "message"),
     [
