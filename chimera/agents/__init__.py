@@ -12,7 +12,15 @@ from typing import Any
 from chimera.agents.base import Agent
 from chimera.errors import UsageError
 
-__all__ = ["AGENTS", "Agent", "create_agent", "needs_model"]
+__all__ = ["AGENTS", "Agent", "create_agent", "needs_model"]  # and those of _LAZY
+
+_LAZY: Mapping[str, str] = {
+    "CommandAgent": "chimera.agents.command",
+    "DirectAgent": "chimera.agents.direct",
+    "LoopConfig": "chimera.agents.react",
+    "ReactAgent": "chimera.agents.react",
+    "SummaryCompaction": "chimera.agents.compaction",
+}
 
 #: Every shipped agent and preset, with what it is for.
 AGENTS: Mapping[str, str] = {
@@ -33,6 +41,13 @@ AGENTS: Mapping[str, str] = {
 _WITHOUT_MODEL = ("oracle", "nop", "replay", "command")
 #: Options that belong to the model rather than to the agent.
 _PROVIDER_OPTIONS = ("attempts", "price", "timeout")
+
+
+def __getattr__(name: str) -> Any:
+    """The classes by name, imported when they are asked for."""
+    if name in _LAZY:
+        return getattr(importlib.import_module(_LAZY[name]), name)
+    raise AttributeError(f"module 'chimera.agents' has no attribute '{name}'")
 
 
 def needs_model(name: str) -> bool:

@@ -12,7 +12,9 @@ from chimera.types import AgentResult
 class Agent(Protocol):
     """Configuration is fixed at construction; `run` keeps no state between calls.
 
-    One agent object serves many trials in many threads at once.
+    One agent object serves many trials in many threads at once. Two members are optional:
+    `identity()`, JSON of everything that can change an outcome, which resuming matches on; and
+    `needs_environment`, true for an agent that is of little use where no command can be run.
     """
 
     def run(self, prompt: str, env: Environment) -> AgentResult: ...

@@ -127,6 +127,9 @@ class _Run:
         if system:
             self._add(Message.system(system))
         self._add(Message.user(prompt))
+        meter = current_meter()
+        if meter is not None:
+            meter.trajectory = self.trajectory
         try:
             stop_reason = self._loop()
         except LimitReached as limit:

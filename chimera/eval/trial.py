@@ -127,7 +127,7 @@ def run_trial(
             started=started,
             stop_reason=account.stop_reason,
             calls=tuple(meter.calls),
-            trajectory=account.trajectory,
+            trajectory=account.trajectory or tuple(meter.trajectory),
         )
 
     attempt = 0

@@ -24,8 +24,8 @@ FIRST_BACKOFF_SECONDS = 0.5
 LONGEST_BACKOFF_SECONDS = 60.0
 #: A server that wants a longer pause than this is not waited for.
 LONGEST_WAIT_SECONDS = 300.0
-#: A call that waited this long (or half the trial's time) when the trial's time ran out is a fault
-#: of the provider, not a slow agent: it must not become a verdict.
+#: When the trial's time runs out, a call that took this long (or half the trial's time), had to be
+#: repeated or never got its turn is a fault of the provider: it must not become a verdict.
 PATIENCE_SECONDS = 60.0
 
 
@@ -134,7 +134,7 @@ class Provider(ABC):
         meter.check()
         limited = meter.budget is not None or meter.limits.max_cost is not None
         price = self.required_price() if limited else self.price()
-        if max_tokens is None and meter.budget is not None and price is not FREE:
+        if max_tokens is None and meter.budget is not None and price != FREE:
             max_tokens = DEFAULT_MAX_TOKENS
         request = Request(
             messages=tuple(messages),
@@ -212,7 +212,7 @@ class _Call:
         """One attempt with its turn and its reservation, both given back whatever happens."""
         began = limiter.acquire(self.meter.remaining_seconds())
         if began is None:
-            raise self._out_of_time()
+            raise self._unanswered()
         try:
             response = self._reserved_call()
         except CallFailed as error:
@@ -253,18 +253,22 @@ class _Call:
                 budget.settle(worst_case, charge or 0.0)
 
     def _out_of_time(self) -> CallFailed | LimitReached:
-        waited = time.monotonic() - self.clock
+        """What it means that the trial's time ran out during an attempt."""
         total = self.meter.limits.seconds or 0.0
-        if waited >= min(PATIENCE_SECONDS, total / 2):
-            return CallFailed(
-                f"{self.provider.name} had not answered after {waited:.0f} s "
-                f"(attempt {self.attempts}), when the trial's time ran out",
-                retryable=False,
-            )
+        patience = min(PATIENCE_SECONDS, total / 2)
+        if self.attempts > 1 or time.monotonic() - self.clock >= patience:
+            return self._unanswered()
         return LimitReached("time", f"the trial's {total:g} s are used up")
 
+    def _unanswered(self) -> CallFailed:
+        return CallFailed(
+            f"{self.provider.name} had not answered after {time.monotonic() - self.clock:.0f} s "
+            f"(attempt {self.attempts}), when the trial's time ran out",
+            retryable=False,
+        )
+
     def _worst_case(self) -> float:
-        if self.price is None or self.price is FREE:
+        if self.price is None or self.price == FREE:
             return 0.0
         output = self.request.max_tokens or DEFAULT_MAX_TOKENS
         return self.price.cost(Usage(most_input_tokens(self.request), output))

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 import threading
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
 
 from chimera.errors import BudgetExceeded, LimitReached
-from chimera.types import Usage
+from chimera.types import Step, Usage
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,6 +93,8 @@ class Meter:
     calls: list[CallRecord] = field(default_factory=list)
     usage: Usage = Usage()
     cost: float | None = 0.0  # None as soon as one call's price is unknown
+    #: What the agent did so far, for a trial that ends in an error; agents may set it.
+    trajectory: Sequence[Step] = ()
 
     def check(self) -> None:
         """Raise `LimitReached` when the trial may not make another call."""

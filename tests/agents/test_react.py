@@ -255,5 +255,7 @@ class Failing(Recording):
 
 
 def test_a_failing_provider_is_an_error_of_the_trial(local_env: Environment):
-    with pytest.raises(ProviderError, match="401"):
+    with metered(Meter()) as meter, pytest.raises(ProviderError, match="401"):
         ReactAgent(provider=Failing(name="f", model="f")).run("?", local_env)
+
+    assert [step.message.role for step in meter.trajectory] == ["system", "user"]

@@ -165,6 +165,15 @@ def test_an_agent_that_comes_too_late_has_reached_its_limit(
     assert caught.value.limit == "time"
 
 
+def test_time_lost_to_failures_is_not_the_agents(
+    through_proxy: Callable[..., Provider], proxy: FaultProxy
+):
+    proxy.fail_with([SERVER_ERROR, Hang()])
+    meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 1.5)
+    with metered(meter), pytest.raises(CallFailed, match="attempt 2"):
+        through_proxy().complete(QUESTION, max_tokens=4)
+
+
 def test_nobody_listening_costs_nothing(through_proxy: Callable[..., Provider], proxy: FaultProxy):
     proxy.close()
     budget = Budget(1000.0)
