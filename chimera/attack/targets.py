@@ -11,7 +11,7 @@ from chimera.sandbox import Limits
 
 LIMITS = Limits(
     cpu_seconds=0.5,
-    wall_seconds=2.0,
+    wall_seconds=4.0,
     memory_bytes=256 << 20,
     file_bytes=8 << 20,
     output_bytes=1 << 20,

@@ -96,7 +96,7 @@ def confined_command(settings: dict[str, object], packages: Sequence[str]) -> li
     python = interpreter()
     if not python.is_relative_to(prefix) or prefix == Path("/usr"):
         command += ["--ro-bind", str(python), str(python)]
-    command += ["--ro-bind", str(INNER), f"{INSIDE}/inner"]
+    command += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(INNER), f"{INSIDE}/inner"]
     for path in package_paths(packages):
         command += ["--ro-bind", str(path), f"{INSIDE}/{path.name}"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]

@@ -150,7 +150,7 @@ def test_nothing_to_check_is_no_pass() -> None:
 def test_the_limit_that_decides_is_named(program: str, limit: str) -> None:
     limits = Limits(
         cpu_seconds=0.5,
-        wall_seconds=20 if limit == "CPU time" else 3,
+        wall_seconds=1 if limit == "wall time" else 20,
         memory_bytes=200 << 20,
         processes=8,
         file_bytes=1 << 20,
