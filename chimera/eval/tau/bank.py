@@ -5,7 +5,7 @@ from __future__ import annotations
 import datetime
 import hashlib
 import json
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any
 
@@ -173,6 +173,3 @@ class Bank(Toolkit):
         result = self._query(*query)
         shown = f"\n{none}" if "No records found" in result else result
         return "\n".join([done, "", f"Executed: {tool}", f"{subject}:", shown])
-
-    def _need_parameters(self, values: Iterable[Any], text: str) -> None:
-        need(all(values), text)
