@@ -185,7 +185,11 @@ def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> 
     if outcome.witnessed and outcome.witnessed.resolved and not official.resolved:
         # the log lost results, for example to output of the tests themselves
         metrics["corrected"] = True
-    evidence = {"tests": dict(outcome.statuses), "log": _shortened(outcome.log)}
+    evidence = {
+        "tests": dict(outcome.statuses),
+        "tests_status": _tests_status(official),
+        "log": _shortened(outcome.log),
+    }
     return Verdict(
         outcome.passed,
         _why(outcome),
@@ -230,6 +234,20 @@ def _counts(decision: rule.Decision) -> dict[str, JSON]:
         "f2p_total": len(decision.fail_to_pass),
         "p2p_passed": sum(decision.pass_to_pass.values()),
         "p2p_total": len(decision.pass_to_pass),
+    }
+
+
+def _tests_status(decision: rule.Decision) -> dict[str, JSON]:
+    """The listed tests by outcome, as the official report has them."""
+    return {
+        name: {
+            "success": [test for test, held in tests.items() if held],
+            "failure": [test for test, held in tests.items() if not held],
+        }
+        for name, tests in (
+            ("FAIL_TO_PASS", decision.fail_to_pass),
+            ("PASS_TO_PASS", decision.pass_to_pass),
+        )
     }
 
 

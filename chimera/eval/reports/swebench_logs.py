@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Mapping
+from importlib.util import find_spec
 from typing import cast
 
 from chimera.errors import GraderError
@@ -24,11 +25,25 @@ LogParser = Callable[[str], dict[str, Status]]
 
 
 def parser(name: str) -> LogParser:
-    """The parser a data set's `log_parser` names."""
-    found = PARSERS.get(name.removeprefix("parse_log_"))
+    """The parser a data set's `log_parser` names; those of other languages need swebench itself."""
+    found = PARSERS.get(name.removeprefix("parse_log_")) or _installed(name)
     if found is None:
-        raise GraderError(f"no log parser is named {name!r}; known: {', '.join(sorted(PARSERS))}")
+        known = ", ".join(sorted(PARSERS))
+        raise GraderError(
+            f"no log parser is named {name!r}; known: {known}, and with "
+            "pip install 'chimera[swebench]' those of swebench"
+        )
     return found
+
+
+def _installed(name: str) -> LogParser | None:
+    """A parser of the swebench package, where that is installed."""
+    if find_spec("swebench") is None:
+        return None
+    from swebench.harness.log_parsers import PARSER_REGISTRY
+
+    official = PARSER_REGISTRY.get(name)
+    return None if official is None else lambda log: dict(official(log, None))
 
 
 def pytest_lines(log: str) -> dict[str, Status]:
