@@ -6,8 +6,6 @@ failed first attempt the model sees what the tests printed and may try once more
 
 from __future__ import annotations
 
-import json
-import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
@@ -19,15 +17,21 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.datasets import DatasetBenchmark, Row, digest, rows
 from chimera.eval.polyglot.attacks import attacks
 from chimera.eval.polyglot.conversation import TwoAttempts, reply_files, second_message
+from chimera.eval.polyglot.exercises import (
+    READ_ONLY,
+    configured_files,
+    declared_tests,
+    exercise_files,
+    exercises_root,
+    is_exercises_root,
+    reference_files,
+)
 from chimera.eval.polyglot.languages import LANGUAGES, TestRun, run_command, run_tests
 from chimera.eval.types import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 #: The official limit of one test run.
 TEST_SECONDS = 180.0
-#: Files that are part of a solution upstream but that nobody may edit.
-READ_ONLY = frozenset({"CMakeLists.txt", "Cargo.toml"})
-HIDDEN = (".meta", ".docs", ".approaches", ".articles")
 
 PROMPT = """{docs}
 
@@ -100,18 +104,18 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         """A directory of exercises (an archive is unpacked once), or a tasks.json."""
         place = self.place()
         if place.is_file():
-            return place if place.suffix == ".json" else _exercises_root(unpacked(place))
-        if _is_exercises_root(place):
+            return place if place.suffix == ".json" else exercises_root(unpacked(place))
+        if is_exercises_root(place):
             return place
         if (place / "tasks.json").is_file():
             return place / "tasks.json"
         for archive in archives_in(place):
-            return _exercises_root(unpacked(archive))
-        return _exercises_root(place)
+            return exercises_root(unpacked(archive))
+        return exercises_root(place)
 
     def dataset_digest(self) -> str:
         place = self.place()
-        archives = archives_in(place) if place.is_dir() and not _is_exercises_root(place) else []
+        archives = archives_in(place) if place.is_dir() and not is_exercises_root(place) else []
         return digest(archives[0] if archives else self.source())
 
     def rows(self) -> Iterator[Row]:
@@ -130,7 +134,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         if self.languages and language not in self.languages:
             return None
         directory = self._exercise_directory(row)
-        files = _configured_files(directory, row)
+        files = configured_files(directory, row)
         editable = [
             name
             for name in files["solution"]
@@ -143,7 +147,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             directory=str(directory),
             editable=editable,
             tests=files["test"],
-            reference=_reference(directory, files),
+            reference=reference_files(directory, files),
             timeout=float(row.get("timeout_s") or self.timeout),
             metadata={"language": language},
         )
@@ -198,7 +202,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         directory = Path(task["directory"])
         toolchain = language.toolchain(directory)
         files: dict[str, bytes | Path] = {}
-        for path in _exercise_files(directory):
+        for path in exercise_files(directory):
             relative = path.relative_to(directory).as_posix()
             if relative in without:
                 continue
@@ -253,7 +257,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             run = run_command(env, language, command, name, toolchain, task["timeout"])
         else:
             run = run_tests(env, language, name, toolchain, task["timeout"])
-        declared = [] if command else _declared(task, directory)
+        declared = [] if command else declared_tests(language, directory, task["tests"])
         return _verdict_of_run(run, declared, metrics)
 
     def gold(self, task: PolyglotTask) -> Submission | None:
@@ -281,65 +285,6 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return attacks(task["language"], stubs, task["tests"])
 
 
-def _is_exercises_root(place: Path) -> bool:
-    return any((place / language / "exercises/practice").is_dir() for language in LANGUAGES)
-
-
-def _exercises_root(place: Path) -> Path:
-    for root in (place, *sorted(p for p in place.iterdir() if p.is_dir())):
-        if _is_exercises_root(root):
-            return root
-    raise DatasetError(
-        f"{place}: neither a tasks.json nor LANGUAGE/exercises/practice/NAME directories"
-    )
-
-
-def _exercise_files(directory: Path) -> Iterator[Path]:
-    for path in sorted(directory.rglob("*")):
-        top = path.relative_to(directory).parts[0]
-        if path.is_file() and not path.is_symlink() and top not in HIDDEN:
-            yield path
-
-
-def _configured_files(directory: Path, row: Row) -> dict[str, list[str]]:
-    """Which files are solution, test and example: by the exercise's own record, else by name."""
-    config = directory / ".meta/config.json"
-    if config.is_file():
-        try:
-            files = json.loads(config.read_text("utf-8"))["files"]
-            return {kind: list(files.get(kind, ())) for kind in ("solution", "test", "example")}
-        except (ValueError, KeyError, TypeError) as error:
-            raise DatasetError(f"{config}: not an exercise's record: {error!r}") from None
-    names = [p.relative_to(directory).as_posix() for p in _exercise_files(directory)]
-    tests = [name for name in names if re.search(r"test|spec", name, re.IGNORECASE)]
-    expected = list(row.get("expected_files") or ())
-    solution = expected or [name for name in names if name not in tests]
-    return {"solution": solution, "test": [t for t in tests if t not in solution], "example": []}
-
-
-def _reference(directory: Path, files: Mapping[str, list[str]]) -> dict[str, str]:
-    """Where each reference file belongs in the exercise.
-
-    Reference files keep the place of their language's convention: same suffix as a solution file
-    for one-file solutions, the path after `reference/` for Java, and an extra manifest for Rust.
-    """
-    places: dict[str, str] = {}
-    solution = [name for name in files["solution"] if PurePosixPath(name).name not in READ_ONLY]
-    for example in files["example"]:
-        path = PurePosixPath(example)
-        if "reference" in path.parts:
-            for file in sorted((directory / example).parent.glob("*.java")):
-                places[f"src/main/java/{file.name}"] = file.relative_to(directory).as_posix()
-        else:
-            same = [name for name in solution if PurePosixPath(name).suffix == path.suffix]
-            if len(same) != 1:
-                raise DatasetError(f"{directory}: no single place for the reference {example}")
-            places[same[0]] = example
-    if (directory / ".meta/Cargo-example.toml").is_file():
-        places["Cargo.toml"] = ".meta/Cargo-example.toml"
-    return places
-
-
 def _prompt(task: PolyglotTask, directory: Path) -> str:
     parts = [task["prompt"]] if task["prompt"] else []
     if not parts:
@@ -361,15 +306,6 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
     )
 
 
-def _declared(task: PolyglotTask, directory: Path) -> list[str]:
-    """Names of tests that must be in the report, read from the data set's own test files."""
-    language = LANGUAGES[task["language"]]
-    names: list[str] = []
-    for test in task["tests"]:
-        names += language.declared(language.unskip((directory / test).read_text("utf-8")))
-    return names
-
-
 def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
     evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
     counted = run.result
@@ -389,8 +325,10 @@ def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON])
         why = f"{len(missing)} declared tests did not run, first {missing[0]}"
     else:
         return _verdict(True, f"{counted.passed} tests passed", metrics, evidence)
-    timeouts = {"test_timeouts": int(run.timed_out)}
-    return _verdict(False, why, {**metrics, **timeouts}, evidence)
+    metrics = {**metrics, "test_timeouts": int(run.timed_out)}
+    if run.exit_code == 0 and not run.timed_out:
+        metrics["official"] = True  # upstream asks for nothing but the exit status
+    return _verdict(False, why, metrics, evidence)
 
 
 def _verdict(
