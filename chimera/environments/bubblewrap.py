@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 import shutil
 import site
@@ -62,7 +63,7 @@ class BubblewrapEnvironment(SupervisedEnvironment):
                 python(),
                 INSIDE_GUEST,
                 processes=self.limits.processes,
-                become=(USER, (self.workdir, HOME, "/tmp")) if privileged() else None,
+                become=(USER, (self.workdir, HOME, "/tmp", "/dev/shm")) if privileged() else None,
             )
         except BaseException:
             self.close()
@@ -147,7 +148,7 @@ def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
     for name in COVERED:
         arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     storage = spec.limits.disk_bytes or STORAGE
-    for writable, share in ((workdir, 2), ("/tmp", 4), (HOME, 4)):
+    for writable, share in ((workdir, 2), ("/tmp", 4), (HOME, 8), ("/dev/shm", 8)):
         arguments += ["--size", str(storage // share), "--tmpfs", writable]
     if spec.network:
         resolver = Path("/etc/resolv.conf").resolve()
@@ -220,19 +221,36 @@ def system_mounts() -> list[str]:
         arguments += ["--ro-bind", str(prefix), str(prefix)]
     for packages in hidden_packages():
         arguments += ["--tmpfs", packages]
+    packages = sysconfig.get_path("purelib", vars={"base": sys.base_prefix})
+    if packages in hidden_packages():
+        for path in shown_packages():
+            arguments += ["--ro-bind", str(path), f"{packages}/{path.name}"]
     return arguments
 
 
 @cache
 def hidden_packages() -> tuple[str, ...]:
-    """Package directories of Chimera's own interpreter: data sets and graders may lie there."""
+    """Where pip puts packages for this interpreter: data sets and graders may lie there."""
     found = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
     found |= {path.replace(sys.prefix, sys.base_prefix, 1) for path in site.getsitepackages()}
-    shown = (Path("/usr"), Path(sys.base_prefix))
+    found.discard("/usr/lib/python3/dist-packages")  # Debian's own, which its programs need
+    seen = (Path("/usr"), Path(sys.base_prefix))
     return tuple(
         sorted(
             path
             for path in found
-            if Path(path).is_dir() and any(Path(path).is_relative_to(tree) for tree in shown)
+            if Path(path).is_dir() and any(Path(path).is_relative_to(tree) for tree in seen)
         )
     )
+
+
+@cache
+def shown_packages() -> tuple[Path, ...]:
+    """pytest and what it needs, where Chimera has it: tasks are checked with it."""
+    found: list[Path] = []
+    for name in ("pytest", "_pytest", "py", "pluggy", "iniconfig", "packaging", "pygments"):
+        module = importlib.util.find_spec(name)
+        if module is not None and module.origin is not None:
+            origin = Path(module.origin)
+            found.append(origin.parent if origin.name == "__init__.py" else origin)
+    return tuple(found)
