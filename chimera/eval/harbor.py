@@ -153,7 +153,7 @@ def _yaml_task(place: Path) -> HarborTask:
 
 _LOCAL_ADDRESS = re.compile(rb"localhost|127\.0\.0\.1|0\.0\.0\.0")
 _CONNECTS = re.compile(
-    rb"requests|urllib|http\.client|socket|grpc|paramiko|smtplib|curl|ssh|telnet"
+    rb"https?://|requests|urllib|http\.client|socket|grpc|paramiko|smtplib|curl|ssh|telnet"
 )
 
 

@@ -261,7 +261,7 @@ BANNER = "===== short test summary info =====\n"
     [
         ("no banner", None),
         (BANNER, {}),
-        (BANNER + "PASSED a.py::t\nFAILED b.py::u - a - b", {"t": "PASSED", "u": "FAILED"}),
+        (BANNER + "PASSED a.py::t\nFAILED b.py::u - a - b", {"t": "PASSED", "u - a": "FAILED"}),
         (BANNER + "FAILED a.py::t\nPASSED b.py::t", {"t": "PASSED"}),
         (BANNER + "XPASS a.py::t", {"t": "XPASS"}),
         (BANNER + "ERROR a.py - ImportError", {"a.py - ImportError": "ERROR"}),
