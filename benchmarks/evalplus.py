@@ -11,6 +11,7 @@ from __future__ import annotations
 import argparse
 import json
 import os
+import resource
 import statistics
 import subprocess
 import time
@@ -21,16 +22,18 @@ from pathlib import Path
 from chimera.environments.none import NoEnvironment
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
 from chimera.eval.evalplus import EvalPlusTask
+from chimera.sandbox import close_all
 
 THEIRS = """
-import json, sys, time
+import json, resource, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from evalplus.data import get_human_eval_plus, get_human_eval_plus_hash
 from evalplus.evaluate import check_correctness, get_groundtruth
 out, sys.stdout = sys.stdout, sys.stderr
-problems = get_human_eval_plus()
-truth = get_groundtruth(problems, get_human_eval_plus_hash(), [])
 workers, names = json.loads(sys.stdin.readline())
+problems = get_human_eval_plus()
+problems = {name: problems[name] for name in names}
+truth = get_groundtruth(problems, get_human_eval_plus_hash() + "-" + str(len(names)), [])
 def grade(name):
     problem = problems[name]
     found = check_correctness(
@@ -38,24 +41,35 @@ def grade(name):
         fast_check=True, min_time_limit=30.0)
     return all(found[kind][0] == "pass" for kind in ("base", "plus"))
 print("ready", file=out, flush=True)
+def used():
+    own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
 for line in sys.stdin:
-    begin = time.monotonic()
+    begin, cpu = time.monotonic(), used()
     with ThreadPoolExecutor(workers) as pool:
         passed = sum(pool.map(grade, names))
-    print(json.dumps([time.monotonic() - begin, passed]), file=out, flush=True)
+    print(json.dumps([time.monotonic() - begin, used() - cpu, passed]), file=out, flush=True)
 """
+
+
+def used() -> float:
+    """CPU seconds of this process and of all its children that have ended."""
+    parts = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
+    return sum(part.ru_utime + part.ru_stime for part in parts)
 
 
 def ours(
     benchmark: HumanEvalPlus, tasks: Sequence[EvalPlusTask], workers: int
-) -> tuple[float, int]:
+) -> tuple[float, float, int]:
     def grade(task: EvalPlusTask) -> bool:
         return benchmark.grade(task, benchmark.gold(task), NoEnvironment()).passed
 
-    begin = time.monotonic()
+    begin, cpu = time.monotonic(), used()
     with ThreadPoolExecutor(workers) as pool:
         passed = sum(pool.map(grade, tasks))
-    return time.monotonic() - begin, passed
+    took = time.monotonic() - begin
+    close_all()  # so that the sandbox's CPU time is counted
+    return took, used() - cpu, passed
 
 
 def main() -> None:
@@ -72,6 +86,7 @@ def main() -> None:
             benchmark.expected(task, kind)
     variables = {**os.environ, "HUMANEVAL_OVERRIDE_PATH": str(benchmark.source())}
     seconds: dict[str, list[float]] = {"chimera": [], "evalplus": []}
+    cpu: dict[str, list[float]] = {"chimera": [], "evalplus": []}
     passed: dict[str, int] = {}
     with subprocess.Popen(
         [str(arguments.official_python), "-c", THEIRS],
@@ -88,12 +103,14 @@ def main() -> None:
         if theirs.stdout.readline().strip() != "ready":
             raise SystemExit("evalplus did not start")
         for _ in range(arguments.rounds):
-            took, passed["chimera"] = ours(benchmark, tasks, arguments.workers)
+            took, used_cpu, passed["chimera"] = ours(benchmark, tasks, arguments.workers)
             seconds["chimera"].append(took)
+            cpu["chimera"].append(used_cpu)
             theirs.stdin.write("\n")
             theirs.stdin.flush()
-            took, passed["evalplus"] = json.loads(theirs.stdout.readline())
+            took, used_cpu, passed["evalplus"] = json.loads(theirs.stdout.readline())
             seconds["evalplus"].append(took)
+            cpu["evalplus"].append(used_cpu)
         theirs.stdin.close()
     middle = {name: statistics.median(each) for name, each in seconds.items()}
     print(
@@ -102,6 +119,7 @@ def main() -> None:
                 "tasks": len(tasks),
                 "workers": arguments.workers,
                 "seconds": seconds,
+                "cpu_seconds": cpu,
                 "median": middle,
                 "passed": passed,
                 "ratio": middle["evalplus"] / middle["chimera"],
