@@ -42,7 +42,8 @@ def grade(name):
     return all(found[kind][0] == "pass" for kind in ("base", "plus"))
 print("ready", file=out, flush=True)
 def used():
-    own, ended = (resource.getrusage(who) for who in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
+    own, ended = map(resource.getrusage, both)
     return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
 for line in sys.stdin:
     begin, cpu = time.monotonic(), used()
