@@ -6,10 +6,12 @@ import gzip
 import json
 import os
 import pickle
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 import pytest
 
+from chimera.agents.react import ReactAgent
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.swe_bench import SWEBench, SWEBenchConfig, SWEBenchInstance, prepared
@@ -18,6 +20,8 @@ from chimera.eval.repositories import patches
 from chimera.eval.repositories.swe_instance import command_of, directives
 from chimera.eval.trial import StartBackend
 from chimera.eval.types import Submission
+from chimera.providers.scripted import ScriptedProvider
+from chimera.types import Response, ToolCall
 
 ROW = {
     "instance_id": "owner__repo-1",
@@ -70,9 +74,9 @@ def test_parquet_loads(tmp_path):
 
 
 def test_damaged_rows_are_refused(tmp_path):
-    for field, value in (("FAIL_TO_PASS", "[1]"), ("FAIL_TO_PASS", "x"), ("eval_type", "odd")):
+    for column, value in (("FAIL_TO_PASS", "[1]"), ("FAIL_TO_PASS", "x"), ("eval_type", "odd")):
         with pytest.raises(DatasetError):
-            SWEBench(write(tmp_path / "a.json", [{**ROW, field: value}])).tasks()
+            SWEBench(write(tmp_path / "a.json", [{**ROW, column: value}])).tasks()
 
 
 def test_columns_of_swebench_5_are_used(tmp_path):
@@ -192,33 +196,52 @@ def test_a_real_instance(dataset, require, cached):
         assert not graded(benchmark, task, mutant).passed
 
 
-def test_an_agent_solves_a_real_instance(dataset, require, cached, tmp_path):
+@dataclass(frozen=True, kw_only=True)
+class Forgetful(ScriptedProvider):
+    """Makes its calls in their order, however much of the conversation was condensed away."""
+
+    calls: tuple[tuple[str, dict[str, str]], ...] = ()
+    asked: list[str] = field(default_factory=list)
+
+    def _call(self, request):
+        if not request.tools:
+            self.asked.append("summary")
+            return Response("The fix is being written.")
+        number = self.asked.count("step")
+        self.asked.append("step")
+        name, arguments = self.calls[number]
+        return Response("", (ToolCall(str(number), name, arguments),), stop_reason="tool_calls")
+
+
+def test_an_agent_solves_a_real_instance(dataset, require, cached):
     """A scripted model works through react with IPython, and the conversation is condensed."""
     require("bwrap", "git")
-    from chimera.agents import create_agent
-
     _, task = find(dataset, "pytest-dev__pytest-7571")
     benchmark = SWEBenchVerified(
         dataset("swe-bench"), condense_every_n_steps=2, max_steps=20, test_timeout=900
     )
+    benchmark.config = replace(benchmark.config, condense_keep_last=2)
     fix = task["instance"].patch
     write_fix = f"open('/tmp/fix.diff', 'w').write({fix!r})"
     apply_fix = "import subprocess\nsubprocess.run(['git', 'apply', '/tmp/fix.diff'], check=True)"
-    calls = [
-        ("bash", {"command": "git log --oneline"}),
-        ("ipython", {"code": write_fix}),
-        ("ipython", {"code": apply_fix}),
-        ("bash", {"command": "git status --short"}),
-        ("submit", {"answer": "done"}),
-    ]
-    tool_calls = [{"tool_calls": [{"name": name, "arguments": given}]} for name, given in calls]
-    script = tmp_path / "script.json"
-    script.write_text(json.dumps(tool_calls))
-    agent = benchmark.prepare_agent(create_agent("react", model=f"scripted/{script}"))
+    model = Forgetful(
+        name="scripted/forgetful",
+        model="forgetful",
+        calls=(
+            ("bash", {"command": "git log --oneline"}),
+            ("ipython", {"code": write_fix}),
+            ("bash", {"command": "git status"}),
+            ("ipython", {"code": apply_fix}),
+            ("bash", {"command": "git status --short"}),
+            ("submit", {"answer": "done"}),
+        ),
+    )
+    agent = benchmark.prepare_agent(ReactAgent(provider=model))
     with benchmark.open_environment(task, StartBackend("bubblewrap")) as env:
         result = agent.run(task["prompt"], env)
         submission = benchmark.collect(task, result, env)
 
+    assert "summary" in model.asked
     assert patches.paths(submission.text) == patches.paths(fix)
     assert submission.form == "model_patch"
     assert graded(benchmark, task, submission).passed

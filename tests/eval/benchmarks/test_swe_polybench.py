@@ -118,7 +118,8 @@ def typescript_repository(root: Path) -> dict:
 POM = """\
 <project xmlns="http://maven.apache.org/POM/4.0.0"><modelVersion>4.0.0</modelVersion>
 <groupId>fixture</groupId><artifactId>calc</artifactId><version>1</version>
-<properties><maven.compiler.release>17</maven.compiler.release>
+<properties><maven.compiler.source>17</maven.compiler.source>
+<maven.compiler.target>17</maven.compiler.target>
 <project.build.sourceEncoding>UTF-8</project.build.sourceEncoding></properties>
 <dependencies><dependency><groupId>org.junit.jupiter</groupId><artifactId>junit-jupiter</artifactId>
 <version>5.10.3</version><scope>test</scope></dependency></dependencies>
