@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import shlex
 import threading
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -106,7 +107,8 @@ class ChimeraAgent(_TerminalBenchBase):  # type: ignore[misc]
         provider: Provider | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(**kwargs)
+        if _TerminalBenchBase is not object:
+            super().__init__(**kwargs)
         self.loop = TerminalLoop(
             provider=provider or create_provider(model_name),
             max_turns=int(max_turns),
@@ -167,7 +169,8 @@ class HarborChimeraAgent(_HarborBase):  # type: ignore[misc]
         provider: Provider | None = None,
         **kwargs: Any,
     ) -> None:
-        super().__init__(logs_dir=logs_dir, model_name=model_name, **kwargs)
+        if _HarborBase is not object:
+            super().__init__(logs_dir=logs_dir, model_name=model_name, **kwargs)
         self.logs = Path(logs_dir)
         self.loop = TerminalLoop(
             provider=provider or create_provider(model_name), max_turns=int(max_turns)
@@ -195,8 +198,6 @@ class HarborChimeraAgent(_HarborBase):  # type: ignore[misc]
         stopped = threading.Event()
 
         def execute(command: Sequence[str]) -> tuple[int, str]:
-            import shlex
-
             call = environment.exec(command=shlex.join(command), timeout_sec=60)
             done = asyncio.run_coroutine_threadsafe(call, events).result()
             return done.return_code, (done.stdout or "") or (done.stderr or "")
