@@ -17,7 +17,7 @@ import threading
 import time
 from collections.abc import Mapping
 from functools import cache
-from pathlib import Path
+from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 from chimera.environments import archives
@@ -174,7 +174,7 @@ class Engine:
 
     def run(self, spec: EnvironmentSpec, image: str, workdir: str) -> str:
         """Start a container that waits for commands; its id."""
-        options = [*run_options(spec), f"--workdir={workdir}"]
+        options = [*run_options(spec, workdir), f"--workdir={workdir}"]
         try:
             with PARALLEL_STARTS:
                 said = self.must(
@@ -309,7 +309,7 @@ def only_file(archive: IO[bytes], named: str) -> bytes:
         return content.read()
 
 
-def run_options(spec: EnvironmentSpec) -> list[str]:
+def run_options(spec: EnvironmentSpec, workdir: str) -> list[str]:
     limits = spec.limits
     options = [
         "--init",
@@ -334,7 +334,8 @@ def run_options(spec: EnvironmentSpec) -> list[str]:
     if limits.file_bytes is not None:
         options.append(f"--ulimit=fsize={limits.file_bytes}")
     for source, target in spec.mounts.items():
-        options.append(f"--volume={source}:{target}:ro")
+        inside = str(PurePosixPath(workdir, target))
+        options.append(f"--volume={Path(source).resolve()}:{inside}:ro")
     return options
 
 

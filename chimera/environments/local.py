@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 import tempfile
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
@@ -12,6 +13,7 @@ from chimera.environments.archives import remove_tree
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.provision import provision
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
+from chimera.errors import UsageError
 
 #: What commands inherit of the host's variables: where programs are, and how text is written.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "PYENV_ROOT")
@@ -50,13 +52,35 @@ class LocalEnvironment(SupervisedEnvironment):
 
     @classmethod
     def start(cls, spec: EnvironmentSpec) -> Self:
+        if spec.workdir is not None and not Path(spec.workdir).is_dir():
+            raise UsageError(
+                f"the task works in {spec.workdir}, which this machine does not have: "
+                "choose --environment bubblewrap or docker"
+            )
         env = cls(spec.workdir, spec)
         try:
+            env._show(spec.mounts)
             provision(env, spec)
         except BaseException:
             env.close()
             raise
         return env
+
+    @classmethod
+    def availability(cls) -> str | None:
+        linux = sys.platform.startswith("linux")
+        return None if linux else "local environments need Linux; use docker here"
+
+    def _show(self, mounts: Mapping[str, str]) -> None:
+        """What a confined environment would mount: there already, or a link in the workdir."""
+        for source, target in mounts.items():
+            place = Path(self.workdir, target)
+            if place == Path(source):
+                continue
+            if not place.is_relative_to(self.workdir):
+                raise UsageError(f"{source} cannot be shown at {target} without confinement")
+            place.parent.mkdir(parents=True, exist_ok=True)
+            place.symlink_to(source)
 
     def close(self) -> None:
         super().close()
