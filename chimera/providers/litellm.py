@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,6 +18,7 @@ class LiteLLMProvider(Provider):
     """Prices come from the `price` option alone: litellm's services bill in ways of their own."""
 
     def _call(self, request: Request) -> Response:
+        os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no download on import
         try:
             import litellm
         except ImportError as error:
