@@ -145,9 +145,16 @@ def _jobs(
             yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start))
         else:
             report.ungolded += 1
-        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start))
+        if not _nothing_is_right(benchmark, task):
+            yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start))
         for number, wrong in enumerate(islice(benchmark.mutants(task), mutants)):
             yield _Job("mutant", number, TrialSpec(benchmark, task, number, Stored(wrong), start))
+
+
+def _nothing_is_right(benchmark: Benchmark[Any], task: Any) -> bool:
+    """Some tasks ask for nothing to be done; a benchmark that has them says so."""
+    tells = getattr(benchmark, "nothing_is_right", None)
+    return callable(tells) and bool(tells(task))
 
 
 def _check(job: _Job) -> Check:

@@ -126,6 +126,10 @@ class _Conversations(DatasetBenchmark[TauTask]):
     def _changes_state(self, task: TauTask, name: str) -> bool:
         raise NotImplementedError
 
+    def nothing_is_right(self, task: TauTask) -> bool:
+        """Whether the data ask for nothing: no words, and gold actions that change nothing."""
+        raise NotImplementedError
+
     def gold(self, task: TauTask) -> Submission:
         return _submission(self._gold_content(task))
 
@@ -290,6 +294,21 @@ class Tau2Bench(_Conversations):
         ]
         return {"actions": actions, "outputs": list(criteria.get("communicate_info") or ())}
 
+    def nothing_is_right(self, task: TauTask) -> bool:
+        from chimera.eval.tau.rewards import DEFAULT_BASIS, gold_world, replay
+
+        row, domain = task["row"], self._domain()
+        criteria = row.get("evaluation_criteria") or {}
+        basis = set(criteria.get("reward_basis") or DEFAULT_BASIS)
+        judged = "NL_ASSERTION" in basis and criteria.get("nl_assertions")
+        spoken = "COMMUNICATE" in basis and criteria.get("communicate_info")
+        if judged or spoken or basis & {"ACTION", "ENV_ASSERTION"}:
+            return False
+        history = (row.get("initial_state") or {}).get("message_history") or []
+        before = replay(domain.world(row, self.retrieval), row, history).world
+        after, _ = gold_world(lambda: domain.world(row, self.retrieval), row)
+        return all(before.same_as(after))
+
     def _changes_state(self, task: TauTask, name: str) -> bool:
         world = self._domain().world(task["row"], self.retrieval)
         return world.has(name) and world.mutates(name)
@@ -381,6 +400,13 @@ class TauBench(_Conversations):
             for a in task["row"]["actions"]
         ]
         return {"actions": actions, "outputs": list(task["row"].get("outputs") or ())}
+
+    def nothing_is_right(self, task: TauTask) -> bool:
+        from chimera.eval.tau.submissions import LegacyGrader
+
+        make = self._domain().toolkit
+        gold = LegacyGrader(task["row"], make).gold_toolkit()
+        return not task["row"].get("outputs") and make().data_hash_equals(gold)
 
     def _changes_state(self, task: TauTask, name: str) -> bool:
         known = self._domain().toolkit().tools.get(name)

@@ -179,7 +179,7 @@ class LegacyGrader:
     def grade(self, content: Mapping[str, Any]) -> Reward:
         if ended_as(content) not in FINISHED:
             return Reward(0.0, f"the episode ended with {ended_as(content)}")
-        gold = self._gold()
+        gold = self.gold_toolkit()
         form = form_of(content)
         if form == "final_state":
             same, spoken = same_values(gold.db, content["final_state"]), outputs_in(content)
@@ -212,7 +212,8 @@ class LegacyGrader:
         except ValueError as error:
             raise NotJudged(str(error)) from None
 
-    def _gold(self) -> LegacyToolkit:
+    def gold_toolkit(self) -> LegacyToolkit:
+        """The data as the gold actions leave them."""
         toolkit = self.make_toolkit()
         for action in self.task["actions"]:
             if action["name"] not in TERMINATING:

@@ -113,6 +113,15 @@ def test_the_oracle_passes_and_nothing_gets_what_the_rule_gives(tau2):
     assert passed == [1.0, 0.75]
 
 
+def test_tasks_that_ask_for_nothing_are_known_from_the_data(tau2, tau):
+    asking_nothing = {
+        name: sum(map(benchmark.nothing_is_right, benchmark.tasks()))
+        for name, benchmark in (("tau2", tau2("airline")), ("tau", tau("airline")))
+    }
+
+    assert asking_nothing == {"tau2": 23, "tau": 19}  # as many as an idle agent passes
+
+
 def graded(benchmark, task, output: str) -> Verdict:
     return benchmark.grade(task, benchmark.extract(task, output), NO_ENVIRONMENT)
 
