@@ -131,11 +131,12 @@ def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool 
     script = "/tests/test.sh" if task["form"] == "toml" else "/tests/run-tests.sh"
     done = env.run_command(
         ["bash", "-c", f"chmod +x {script}; exec 2>&1; exec bash {script} < /dev/null"],
-        timeout=task["verifier_seconds"],
+        timeout=seconds,
         variables={
             **resolved(task["verifier_variables"]),
             "COLUMNS": COLUMNS,
             "TEST_DIR": "/tests",
+            **({"UV_OFFLINE": "1"} if offline else {}),
         },
     )
     output = done.stdout.decode("utf-8", "replace")
