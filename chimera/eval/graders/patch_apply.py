@@ -119,18 +119,13 @@ def _steers(change: Change) -> bool:
 
 
 def _undo(env: Environment, root: str, changes: Iterable[Change]) -> None:
-    added = [c.path for c in changes if c.status == "A"]
-    others = [c.path for c in changes if c.status != "A"]
-    commands: list[tuple[str, list[str]]] = [
-        ("rm -rf --", added),
-        (f"rm -rf -- {{0}} && {_GIT} checkout -q HEAD -- {{0}}", others),
-    ]
-    for command, names in commands:
-        for path in names:
-            quoted = shlex.quote(path)
-            line = command.format(quoted) if "{0}" in command else f"{command} {quoted}"
-            if env.run_command(line, cwd=root).exit_code != 0:
-                raise GraderError(f"cannot put {path} back to its base state")
+    for change in changes:
+        quoted = shlex.quote(change.path)
+        command = f"rm -rf -- {quoted}"
+        if change.status != "A":
+            command += f" && {_GIT} checkout -q HEAD -- {quoted}"
+        if env.run_command(command, cwd=root).exit_code != 0:
+            raise GraderError(f"cannot put {change.path} back to its base state")
 
 
 def _first_that_works(
