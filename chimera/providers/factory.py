@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 import os
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -137,6 +138,8 @@ def _special(
 
         return scripted_provider(name, rest, price_override=price or FREE, **settings)
     if prefix == "litellm":
+        if importlib.util.find_spec("litellm") is None:
+            raise UsageError(f"'{name}' needs litellm\n  pip install litellm")
         from chimera.providers.litellm import LiteLLMProvider
 
         return LiteLLMProvider(name=name, model=rest, price_override=price, **settings)

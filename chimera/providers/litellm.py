@@ -6,7 +6,6 @@ import os
 from dataclasses import dataclass
 from typing import Any
 
-from chimera.errors import UsageError
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.openai import chat_messages, chat_tools, read_completion
 from chimera.providers.sdk import status_failure
@@ -19,12 +18,9 @@ class LiteLLMProvider(Provider):
 
     def _call(self, request: Request) -> Response:
         os.environ.setdefault("LITELLM_LOCAL_MODEL_COST_MAP", "True")  # no download on import
-        try:
-            import litellm
-        except ImportError as error:
-            raise UsageError(
-                f"'{self.name}' needs litellm: {error}\n  pip install litellm"
-            ) from None
+        import litellm
+
+        litellm.suppress_debug_info = True  # advertisement on standard output
         try:
             completion = litellm.completion(**self._arguments(request))
         except (litellm.exceptions.Timeout, litellm.exceptions.APIConnectionError) as error:
@@ -34,7 +30,9 @@ class LiteLLMProvider(Provider):
             if not isinstance(status, int):
                 raise  # not litellm's word for an answer of the service
             headers = getattr(getattr(error, "response", None), "headers", None) or {}
-            raise status_failure(self.name, status, headers, str(error)) from None
+            failure = status_failure(self.name, status, headers, str(error))
+            failure.maybe_charged |= status >= 500  # a cut connection looks like any other 500
+            raise failure from None
         return read_completion(self.name, completion.model_dump(), request)
 
     def _arguments(self, request: Request) -> dict[str, Any]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib.util
 from typing import Any
 
 import pytest
@@ -110,6 +111,12 @@ def test_a_missing_key_names_its_variable(service: str):
 def test_what_is_no_model_is_said(model: str, complaint: str):
     with pytest.raises(UsageError, match=complaint):
         create_provider(model)
+
+
+@pytest.mark.skipif(importlib.util.find_spec("litellm") is not None, reason="litellm is installed")
+def test_litellm_is_asked_for_when_it_is_absent():
+    with pytest.raises(UsageError, match="pip install litellm"):
+        create_provider("litellm/bedrock/model")
 
 
 def test_the_usual_variables_name_the_model(monkeypatch: pytest.MonkeyPatch):
