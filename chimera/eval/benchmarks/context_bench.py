@@ -291,21 +291,19 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             raise GraderError(
                 "this reply needs a judge model: give one with --option judge_model=…"
             )
+        from chimera.eval.graders.judge import ask
         from chimera.providers import create_provider
-        from chimera.types import Message
 
         path = self._folder() / rubric
         try:
             question = path.read_text("utf-8").format(**fields)
         except (OSError, KeyError, IndexError, ValueError) as error:
             raise GraderError(f"{path}: {error!r}") from None
-        response = create_provider(self.judge_model).complete(
-            [Message.system(JUDGE_RULES), Message.user(question)], temperature=0.0
-        )
-        envelope = extract.json_envelope(response.content)
+        reply = ask(create_provider(self.judge_model), JUDGE_RULES, question)
+        envelope = extract.json_envelope(reply)
         score = envelope.get("score") if isinstance(envelope, dict) else None
         if isinstance(score, bool) or not isinstance(score, (int, float)) or score not in scores:
-            raise GraderError(f"the judge gave no valid score: {response.content[:200]!r}")
+            raise GraderError(f"the judge gave no valid score: {reply[:200]!r}")
         return float(score), str((envelope or {}).get("rationale") or "judged")
 
     def _tool_grader(self) -> tuple[Any, str] | None:

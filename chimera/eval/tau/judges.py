@@ -9,8 +9,8 @@ from typing import Any
 
 from chimera.errors import GraderError
 from chimera.eval.extract import json_envelope
+from chimera.eval.graders.judge import ask
 from chimera.providers.base import Provider
-from chimera.types import Message
 
 INSTRUCTIONS = """\
 You check a conversation between a customer service agent and a customer against expected outcomes.
@@ -35,10 +35,7 @@ class ModelJudge:
         shown = json.dumps(transcript(messages), ensure_ascii=False, indent=1)
         outcomes = json.dumps(list(assertions), ensure_ascii=False, indent=1)
         question = f"conversation:\n{shown}\n\nexpectedOutcomes:\n{outcomes}"
-        response = self.provider.complete(
-            [Message.system(INSTRUCTIONS), Message.user(question)], temperature=0.0
-        )
-        return _verdicts(response.content, assertions)
+        return _verdicts(ask(self.provider, INSTRUCTIONS, question), assertions)
 
 
 def transcript(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
