@@ -1,4 +1,4 @@
-"""Asking a model that judges: at temperature 0, outside of the agent's limits, inside the budget."""
+"""Asking a model that judges: outside of the agent's limits, inside the run's budget."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from chimera.types import Message
 
 
 def ask(provider: Provider, instructions: str, question: str) -> str:
-    """The judge's reply. What an agent has used up of its time and tokens does not bind the judge."""
+    """The judge's reply at temperature 0, whatever the agent has used up of its time and tokens."""
     with _own_limits():
         messages = [Message.system(instructions), Message.user(question)]
         return provider.complete(messages, temperature=0.0).content
@@ -26,5 +26,6 @@ def _own_limits() -> Iterator[None]:
         with metered(inner):
             yield
     finally:
-        for call in inner.calls if outer is not None else ():
-            outer.record(call)
+        if outer is not None:
+            for call in inner.calls:
+                outer.record(call)
