@@ -55,7 +55,6 @@ _NAMED_NODES = frozenset(
         "method_definition", "class_declaration", "constructor_declaration",
     }
 )  # fmt: skip
-_ROOTS = frozenset({"module", "program"})
 
 
 def node_of_line(source: bytes, suffix: str, line: int) -> str | None:
@@ -99,18 +98,15 @@ def changed_nodes(patch: str, before: Mapping[str, bytes], after: Mapping[str, b
 
 
 def _path(root: Node, row: int) -> str | None:
-    chain: list[str] = []
-    node: Node | None = root
-    while node is not None:
-        if node.type in _NAMED_NODES:
-            chain.append(f"{node.type}:{_name(node)}")
-        node = next(
-            (c for c in node.children if c.start_point[0] <= row <= c.end_point[0] and c.is_named),
-            None,
-        )
-    if not chain:
-        return None
-    return "->".join([root.type, *chain])
+    chain = _chain(root, row)
+    return "->".join([root.type, *chain]) if chain else None
+
+
+def _chain(node: Node, row: int) -> list[str]:
+    """The longest nest of named nodes around a line; one line can be part of several."""
+    around = [c for c in node.children if c.start_point[0] <= row <= c.end_point[0]]
+    inner = max((_chain(child, row) for child in around), key=len, default=[])
+    return [f"{node.type}:{_name(node)}", *inner] if node.type in _NAMED_NODES else inner
 
 
 def _name(node: Node) -> str:

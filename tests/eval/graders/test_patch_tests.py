@@ -47,10 +47,10 @@ diff --git a/calc.py b/calc.py
  def add(a, b):
 -    return a - b
 +    return a + b
- 
- 
+{blank}
+{blank}
  def double(a):
-"""
+""".format(blank=" ")
 ADD, DOUBLE = "test_add (tests.test_calc.CalcTest)", "test_double (tests.test_calc.CalcTest)"
 PLAN = TestPlan(
     command="python3 -m unittest -v tests/test_calc.py",
@@ -121,6 +121,19 @@ def test_gold_resolves(env):
 EXIT = "    import os\n    os.write(2, b'\\n{id} ... ok\\n{other} ... ok\\n')\n    os._exit(0)"
 
 
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("", "empty patch"),
+        ("I fixed it.", "does not apply"),
+        (new_file("notes.txt", "x\n"), "not passed: test_add"),
+        (edited("    return a * b"), "not passed: test_add"),
+        (edited("    while True: pass"), "did not end"),
+        (edited("    import sys; sys.exit(0)"), "ended with|no test results|not passed"),
+        (GOLD.replace("return a - b", "return a / b"), "does not apply"),
+        (new_file(".git/hooks/post-checkout", "x\n"), "does not apply"),
+    ],
+)
 def test_what_is_no_fix_fails(env, patch, why):
     verdict = grade(env, patch, timeout=20)
 

@@ -43,8 +43,10 @@ TYPESCRIPT = (
         (TYPESCRIPT, ".ts", 3, "program->class_declaration:T->method_definition:run"),
         (TYPESCRIPT, ".ts", 6, None),
         (PYTHON, ".tsx", 1, None),
+        (b"class A { int f() { return 1; } }\n", ".java", 1,
+         "program->class_declaration:A->method_declaration:f"),
     ],
-)
+)  # fmt: skip
 def test_the_node_around_a_line(source, suffix, line, node):
     pytest.importorskip("tree_sitter")
 
