@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import threading
 from collections import defaultdict
 from dataclasses import dataclass
 from functools import lru_cache
@@ -16,6 +17,9 @@ from chimera.types import JSON, AgentResult
 if TYPE_CHECKING:
     from chimera.eval.benchmark import Benchmark
     from chimera.eval.types import Submission
+
+_loaded: dict[tuple[object, ...], dict[str, tuple[Submission, ...]]] = {}
+_lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
@@ -60,7 +64,7 @@ class ReplayAgent:
     def submit(
         self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
     ) -> Submission:
-        stored = _predictions(benchmark.name(), self.path, _Unhashed(benchmark)).get(task["id"], ())
+        stored = _predictions(benchmark, self.path).get(task["id"], ())
         if sample >= len(stored):
             raise AgentError(
                 f"{self.path} has {len(stored)} answers for task {task['id']}, "
@@ -80,25 +84,16 @@ def replay_agent(path: str | None) -> ReplayAgent:
     return ReplayAgent(file)
 
 
-class _Unhashed:
-    """Carries a benchmark into a cached function without being part of the key."""
-
-    def __init__(self, benchmark: Benchmark[Any]) -> None:
-        self.benchmark = benchmark
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, _Unhashed)
-
-    def __hash__(self) -> int:
-        return 0
-
-
-@lru_cache(maxsize=4)
-def _predictions(name: str, path: Path, carried: _Unhashed) -> dict[str, tuple[Submission, ...]]:
-    found: dict[str, list[Submission]] = defaultdict(list)
-    for prediction in carried.benchmark.read_predictions(path):
-        found[prediction.task_id].append(prediction.submission)
-    return {task_id: tuple(submissions) for task_id, submissions in found.items()}
+def _predictions(benchmark: Benchmark[Any], path: Path) -> dict[str, tuple[Submission, ...]]:
+    """The answers of a file by task, read once for each benchmark that asks."""
+    key = (benchmark.name(), repr(benchmark.options()), path, path.stat().st_mtime_ns)
+    with _lock:
+        if key not in _loaded:
+            found: dict[str, list[Submission]] = defaultdict(list)
+            for prediction in benchmark.read_predictions(path):
+                found[prediction.task_id].append(prediction.submission)
+            _loaded[key] = {task_id: tuple(answers) for task_id, answers in found.items()}
+        return _loaded[key]
 
 
 @lru_cache(maxsize=16)
