@@ -177,7 +177,8 @@ class BrowserSession:
                 await asyncio.wait_for(self._browser.close(), 5)
         if self._process:
             with suppress(ProcessLookupError, PermissionError):
-                os.killpg(self._process, signal.SIGKILL)
+                if os.getpgid(self._process) == self._process:
+                    os.killpg(self._process, signal.SIGKILL)
         if self._playwright is not None:
             with suppress(Exception):  # its driver ends with the pipe to it in any case
                 await asyncio.wait_for(self._playwright.stop(), 5)
@@ -202,7 +203,7 @@ class BrowserSession:
         return self.current
 
     def _tab_opened(self, page: Page) -> None:
-        if self._grading:
+        if self._grading or self._context is None:
             return
         if len(self.context.pages) > self.settings.max_tabs:
             self.refused_tabs += 1

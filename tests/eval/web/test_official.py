@@ -262,6 +262,11 @@ def requirements(*texts: str) -> list[dict[str, Any]]:
     ]
 
 
+def few(text: str) -> list[dict[str, Any]]:
+    """The same for cases that open a page each."""
+    return requirements(text)[:8]
+
+
 Cases = dict[str, tuple[str, list[dict[str, Any]]]]
 
 
@@ -283,9 +288,9 @@ def live_cases(trac: str, sites: str) -> Cases:
     open_post = "func:reddit_get_post_url('__last_url__')"
     return {
         "empty, last": (wiki, targets("last", "", requirements("Welcome to Trac", "</html>"))),
-        "empty, fixed": (post, targets(f"{trac}/about", "  ", requirements("Trac 1.6", "&copy;"))),
+        "empty, fixed": (post, targets(f"{sites}/members", "  ", few("Reporter"))),
         "querySelector": (wiki, targets("last", heading, title)),
-        "querySelector, other page": (post, targets(wiki, heading, title)),
+        "querySelector, other page": (post, targets(wiki, heading, few("Welcome to Trac"))),
         "querySelectorAll": (
             wiki,
             targets(
@@ -345,7 +350,7 @@ def live_cases(trac: str, sites: str) -> Cases:
         ),
         "func: member role, other page": (
             post,
-            targets(f"{sites}/members", role.format("yjlou"), requirements("Reporter", "Guest")),
+            targets(f"{sites}/members", role.format("yjlou"), few("Reporter")),
         ),
         "func: review author": (
             wiki,
@@ -372,7 +377,7 @@ def live_cases(trac: str, sites: str) -> Cases:
             targets(
                 open_post,
                 "document.querySelector('.submission__inner').outerText",
-                requirements("A post <of> words", "A post &lt;of&gt; words"),
+                few("A post <of> words"),
             ),
         ),
         "url func: no post": (
@@ -380,7 +385,7 @@ def live_cases(trac: str, sites: str) -> Cases:
             targets(
                 open_post,
                 "document.querySelector('p').outerText",
-                requirements("/u/somebody", "somebody"),
+                few("/u/somebody"),
             ),
         ),
         "url func: latest order": (
@@ -388,7 +393,7 @@ def live_cases(trac: str, sites: str) -> Cases:
             targets(
                 "func:shopping_get_latest_order_url()",
                 "document.querySelector('h1').outerText",
-                requirements("Order # 42", "42"),
+                few("Order # 42"),
             ),
         ),
     }
@@ -422,7 +427,11 @@ def test_program_html_agrees_on_the_same_live_page(
                 counts[kind][outcome] += 1
             print(f"{kind}: {counts[kind].total()} {dict(counts[kind])}", flush=True)
     record_property("program_html", {kind: dict(count) for kind, count in counts.items()})
-    assert all(count.total() >= 20 and count["score 1"] for count in counts.values()), counts
+    for kind, count in counts.items():
+        opens = "fixed" in kind or "other page" in kind or "url func" in kind
+        assert count.total() >= (8 if opens else 20), kind
+        assert count["score 0"] >= 2, kind
+        assert count["score 1"] >= 2, kind
 
 
 def decided(
