@@ -55,14 +55,14 @@ def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
         programs.real_stdin(source),
         [(case["input"], case["output"]) for case in cases],
         same=compare.same_output,
-        limits=Limits(cpu_seconds=SECONDS),
+        limits=_limits(1, SECONDS),
     )
     return verdict.passed
 
 
 def _limits(count: int, seconds: float) -> Limits:
     total = (seconds + 1) * count + 5
-    return Limits(cpu_seconds=total, wall_seconds=2 * total + 5)
+    return Limits(cpu_seconds=total, wall_seconds=4 * total + 10)
 
 
 def _texts(cases: Sequence[Case]) -> tuple[list[list[Any]], list[Any]]:
