@@ -6,6 +6,7 @@ and a solution. Read from harbor 0.25.0 and terminal-bench 0.2.18.
 
 from __future__ import annotations
 
+import hashlib
 import json
 import re
 import shutil
@@ -107,13 +108,13 @@ def _toml_task(place: Path) -> HarborTask:
         form="toml",
         context=str(place / "environment") if (place / "environment/Dockerfile").is_file() else "",
         image=str(environment.get("docker_image") or ""),
-        agent_seconds=_seconds(agent.get("timeout_sec")),
-        verifier_seconds=_seconds(verifier.get("timeout_sec")) or HARBOR_VERIFIER_SECONDS,
+        agent_seconds=_number(agent.get("timeout_sec")),
+        verifier_seconds=_number(verifier.get("timeout_sec")) or HARBOR_VERIFIER_SECONDS,
         variables=_variables(environment.get("env")),
         verifier_variables=_variables(verifier.get("env")),
         solution_variables=_variables(content.get("solution", {}).get("env")),
         network=bool(environment.get("allow_internet", network)),
-        cpus=_seconds(environment.get("cpus")),
+        cpus=_number(environment.get("cpus")),
         memory_mb=_memory(environment),
         services=needs_services(place),
         metadata={key: metadata[key] for key in ("difficulty", "category") if key in metadata},
@@ -138,8 +139,8 @@ def _yaml_task(place: Path) -> HarborTask:
         form="yaml",
         context=str(place) if (place / "Dockerfile").is_file() else "",
         image="",
-        agent_seconds=_seconds(content.get("max_agent_timeout_sec")) or YAML_AGENT_SECONDS,
-        verifier_seconds=_seconds(content.get("max_test_timeout_sec")) or YAML_VERIFIER_SECONDS,
+        agent_seconds=_number(content.get("max_agent_timeout_sec")) or YAML_AGENT_SECONDS,
+        verifier_seconds=_number(content.get("max_test_timeout_sec")) or YAML_VERIFIER_SECONDS,
         variables={"TEST_DIR": "/tests"},
         verifier_variables={},
         solution_variables={},
@@ -167,7 +168,7 @@ def needs_services(place: Path) -> bool:
     return False
 
 
-def _seconds(value: Any) -> float | None:
+def _number(value: Any) -> float | None:
     return None if value is None else float(value)
 
 
@@ -215,8 +216,6 @@ def with_base_images(context: Path, mapping: Mapping[str, str]) -> Path:
 
 
 def digest_of_text(text: str) -> str:
-    import hashlib
-
     return hashlib.sha256(text.encode()).hexdigest()
 
 
@@ -326,6 +325,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return harbor_attacks.attacks()
 
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
+        harbor_verifier.require_image(env)
         if submission.form == harbor_attacks.COMMANDS:
             env.run_command(submission.text, timeout=task["agent_seconds"] or 3600.0)
             env.stop_processes()

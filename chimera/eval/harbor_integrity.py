@@ -14,7 +14,7 @@ from chimera.environments.base import Environment
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault
-from chimera.eval.wrapped import WrappedEnvironment
+from chimera.eval.wrapped import unwrapped
 
 #: Directories that a shell finds programs in.
 PROGRAM_DIRECTORIES = frozenset(
@@ -39,8 +39,7 @@ HOOKS = re.compile(
 
 def restore_tools(env: Environment) -> list[str]:
     """Undo an agent's changes to what the verifier runs with; the paths that were undone."""
-    while isinstance(env, WrappedEnvironment):
-        env = env.inner
+    env = unwrapped(env)
     if not isinstance(env, DockerEnvironment):
         return []
     engine, container = Engine.find(), env.container

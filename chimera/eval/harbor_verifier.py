@@ -7,7 +7,6 @@ import json
 import math
 import os
 import re
-import shlex
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -17,7 +16,7 @@ from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault, GraderError, UsageError
 from chimera.eval.types import Submission, Verdict
-from chimera.eval.wrapped import WrappedEnvironment
+from chimera.eval.wrapped import WrappedEnvironment, unwrapped
 from chimera.types import JSON, CommandResult
 
 if TYPE_CHECKING:
@@ -42,6 +41,7 @@ mkdir -p /tests /logs/verifier /logs/agent
 
 def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
+    require_image(env)
     place = Path(task["directory"])
     if task["form"] == "toml":
         folder, script, target = place / "solution", "solve.sh", "/solution"
@@ -98,6 +98,7 @@ def resolved(variables: Mapping[str, str]) -> dict[str, str]:
 
 def cut_off(env: Environment) -> None:
     """Take the network away from a container, and give it what uv would have downloaded."""
+    require_image(env)
     if (container := container_of(env)) is not None:
         Engine.find().call("network", "disconnect", "--force", "bridge", container)
     _must(
@@ -109,15 +110,21 @@ def cut_off(env: Environment) -> None:
 
 def container_of(env: Environment) -> str | None:
     """The container behind an environment, when it is one of Docker's."""
-    while isinstance(env, WrappedEnvironment):
-        env = env.inner
-    return env.container if isinstance(env, DockerEnvironment) else None
+    inner = unwrapped(env)
+    return inner.container if isinstance(inner, DockerEnvironment) else None
+
+
+def require_image(env: Environment) -> None:
+    """Refuse to work outside a container: solutions and verifiers write to absolute paths."""
+    if "image" not in unwrapped(env).capabilities:
+        raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
 
 
 def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool = False) -> Verdict:
     """Bring in the tests, run them for at most `seconds`, and read what they say."""
     from chimera.eval.harbor_integrity import restore_tools
 
+    require_image(env)
     place = Path(task["directory"])
     restored = restore_tools(env)
     _must(env, CLEAN)
@@ -342,10 +349,15 @@ exit 0
 
 
 class ServersKept(WrappedEnvironment):
-    """For tasks whose tests talk to servers: those stay when the agent's processes are ended."""
+    """For tasks whose tests talk to servers: those stay when the agent's processes are ended.
+
+    Only for containers: the script ends everything it sees.
+    """
 
     def stop_processes(self) -> None:
+        if container_of(self) is None:
+            self.inner.stop_processes()
+            return
         done = self.inner.run_command(["sh", "-c", END_ALL_BUT_SERVERS], cwd="/", timeout=60.0)
         if not done.success:
-            command = shlex.join(["sh", "-c", "…"])
-            raise EnvironmentFault(f"{command} did not end the agent's processes: {done.output}")
+            raise EnvironmentFault(f"the agent's processes could not be ended: {done.output}")

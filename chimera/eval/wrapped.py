@@ -85,3 +85,10 @@ class WrappedEnvironment(Environment):
 
     def reply(self, text: str) -> str | None:
         return self.inner.reply(text)
+
+
+def unwrapped(env: Environment) -> Environment:
+    """The environment that a backend started."""
+    while isinstance(env, WrappedEnvironment):
+        env = env.inner
+    return env

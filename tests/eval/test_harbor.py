@@ -11,7 +11,9 @@ from pathlib import Path
 import pytest
 
 from chimera.agents.fixed import NopAgent, OracleAgent
-from chimera.errors import DatasetError, GraderError
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.local import LocalEnvironment
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.cline_bench import ClineBench
 from chimera.eval.benchmarks.terminal_bench import TerminalBench
 from chimera.eval.harbor import load_task, needs_services, task_directories, with_base_images
@@ -413,3 +415,17 @@ def test_servers_stay_and_everything_else_ends(tmp_path, image):
     record = run(tmp_path, OracleAgent())
 
     assert record.passed, record.why
+
+
+def test_nothing_is_run_outside_a_container(tmp_path):
+    harbor_task(tmp_path)
+    benchmark = TerminalBench(tmp_path)
+    (task,) = benchmark.tasks()
+
+    with LocalEnvironment.start(EnvironmentSpec()) as env:
+        for work in (
+            lambda: benchmark.grade(task, Submission(), env),
+            lambda: benchmark.oracle(task, env),
+        ):
+            with pytest.raises(UsageError, match="need containers"):
+                work()
