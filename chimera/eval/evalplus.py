@@ -151,8 +151,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         )
 
     def extract(self, task: EvalPlusTask, reply: str) -> Submission:
-        text = extract.without_reasoning(reply)
-        return Submission(text=sanitize(text, task["entry_point"]), raw=reply)
+        return Submission(text=sanitize(reply, task["entry_point"]), raw=reply)
 
     def grade(self, task: EvalPlusTask, submission: Submission, env: Environment) -> Verdict:
         program = submission.text

@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval import extract, mutate
+from chimera.eval import mutate
 from chimera.eval.datasets import DatasetBenchmark, Row, rows
 from chimera.eval.livecode import grading, prompts, replies
 from chimera.eval.livecode.cases import Case, read_cases
@@ -260,13 +260,12 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     # Answers
 
     def extract(self, task: LiveCodeTask, reply: str) -> Submission:
-        text = extract.without_reasoning(reply)
         if self.scenario == "codeexecution":
-            answer = replies.execution_answer(text, thinking=self.thinking)
+            answer = replies.execution_answer(reply, thinking=self.thinking)
         elif self.scenario == "testoutputprediction":
-            answer = replies.test_output(text)
+            answer = replies.test_output(reply)
         else:
-            answer = replies.code(text)
+            answer = replies.code(reply)
         return Submission(text=answer, raw=reply)
 
     def grade(self, task: LiveCodeTask, submission: Submission, env: Environment) -> Verdict:

@@ -55,7 +55,7 @@ def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
         programs.real_stdin(source),
         [(case["input"], case["output"]) for case in cases],
         same=compare.same_output,
-        limits=_limits(1, SECONDS),
+        limits=Limits(cpu_seconds=SECONDS, wall_seconds=10 * SECONDS),
     )
     return verdict.passed
 
