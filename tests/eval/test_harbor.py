@@ -380,7 +380,7 @@ def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
     assert "did not end" in record.why
 
 
-@pytest.mark.parametrize("make", [harbor_task, yaml_task])
+@pytest.mark.parametrize("make", [harbor_task, pytest.param(yaml_task, marks=pytest.mark.full)])
 def test_attacks_fail(tmp_path, image, make):
     make(tmp_path, image)
     benchmark = TerminalBench(tmp_path)
