@@ -44,6 +44,9 @@ ATTEMPTS = (
 TIMEOUTS = {"java": 1800.0}
 LANGUAGES = ("java", "javascript", "typescript", "python")
 
+#: What of package.json decides which tests run and how.
+RUNNER_KEYS = ("scripts", "mocha", "jest", "ava", "nyc", "c8", "karma")
+
 Split = Literal["full", "pb500", "verified"]
 
 
@@ -217,6 +220,10 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
             metrics["overridden_test_files"] = list(application.overridden)
         if not put_tests(env, task["test_patch"], root=TESTBED):
             raise GraderError("the test patch does not apply to the base commit")
+        if "package.json" in application.changed and "package.json" not in patches.paths(
+            task["patch"]
+        ):
+            metrics["restored_scripts"] = _keep_scripts(env)
         return self._tested(task, env, metrics)
 
     def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
@@ -303,6 +310,22 @@ def _nodes(value: Any) -> list[str] | None:
     if isinstance(value, str):
         value = json.loads(value)
     return [str(node) for node in value] if value else None
+
+
+def _keep_scripts(env: Environment) -> list[str]:
+    """Put back the parts of package.json that say how tests are run; the parts that differed."""
+    base = env.run_command("git show HEAD:package.json", cwd=TESTBED)
+    try:
+        before = json.loads(base.stdout or b"{}")
+        after = json.loads(env.read_file(f"{TESTBED}/package.json"))
+        changed = [key for key in RUNNER_KEYS if before.get(key) != after.get(key)]
+    except (OSError, ValueError, AttributeError):
+        return []  # a package.json that cannot be read runs no tests
+    kept = {key: value for key, value in after.items() if key not in changed}
+    kept.update({key: before[key] for key in changed if key in before})
+    if changed:
+        env.write_file(f"{TESTBED}/package.json", json.dumps(kept, indent=2) + "\n")
+    return changed
 
 
 def _sources(env: Environment, patch: str) -> dict[str, bytes]:

@@ -74,11 +74,13 @@ def javascript_repository(root: Path) -> dict:
         "test('adds', () => assert.strictEqual(calc.add(1, 2), 3));\n"
         "test('keeps', () => assert.strictEqual(calc.same(1), 1));\n"
     )
+    command = "node --test --test-reporter=tap calc.test.js"
+    (root / "package.json").write_text(json.dumps({"scripts": {"test": command}}))
     gold = change("calc.js", code.split("\n")[0], "exports.add = (a, b) => a + b;",
                   "exports.same = (a) => a;\n")  # fmt: skip
     return row(
-        "JavaScript", "fixture/js", gold, new_file("calc.test.js", tests),
-        "node --test --test-reporter=tap calc.test.js", ["1 - adds"], ["2 - keeps"],
+        "JavaScript", "fixture/js", gold, new_file("calc.test.js", tests), "npm test --silent",
+        ["1 - adds"], ["2 - keeps"],
     )  # fmt: skip
 
 
@@ -193,6 +195,27 @@ def check(tmp_path, monkeypatch, make) -> None:
 def test_interpreted_languages(tmp_path, monkeypatch, require, make):
     require("bwrap", "node")
     check(tmp_path, monkeypatch, make)
+
+
+def test_a_submission_does_not_choose_the_test_command(tmp_path, monkeypatch, require):
+    require("bwrap", "npm")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    known = javascript_repository(tmp_path / "repositories" / "fixture__js")
+    (tmp_path / "pb500.jsonl").write_text(json.dumps(known))
+    benchmark = SWEPolyBench(tmp_path, repositories=str(tmp_path / "repositories"))
+    (task,) = benchmark.tasks()
+    honest = (tmp_path / "repositories" / "fixture__js" / "package.json").read_text()
+    forged = json.dumps({"scripts": {"test": "echo ok 1 - adds; echo ok 2 - keeps"}})
+    patch = (
+        "diff --git a/package.json b/package.json\n--- a/package.json\n+++ b/package.json\n"
+        f"@@ -1 +1 @@\n-{honest}\n\\ No newline at end of file\n+{forged}\n"
+    )
+
+    with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+        verdict = benchmark.grade(task, Submission(patch, "model_patch"), env)
+
+    assert not verdict.passed
+    assert verdict.metrics["restored_scripts"] == ["scripts"]
 
 
 @pytest.mark.full
