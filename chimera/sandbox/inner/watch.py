@@ -22,7 +22,8 @@ class Watch:
     """One request: it is over when the judge says so, or ends, or the answer where none judges.
 
     CPU time and memory are those of the answer's process and all it started; the judge has as much
-    CPU time again.
+    CPU time again. Wall time stands still while they wait for a processor, so that a loaded machine
+    decides nothing.
     """
 
     def __init__(
@@ -48,6 +49,7 @@ class Watch:
         self.room: dict[int, int] = {}
         self.judge_start = cpu_time(judge_pid)
         self.deadline = time.monotonic() + limits["wall_seconds"]
+        self.looked, self.worked = time.monotonic(), 0.0
 
     def copy_pipe(self, source: int, target: int) -> None:
         """Copy what comes through a pipe to a file, up to the limit of output."""
@@ -130,12 +132,20 @@ class Watch:
     def check_limits(self) -> None:
         used, memory = self.usage()
         judged = cpu_time(self.judge_pid) - self.judge_start if self.judge_pid else 0.0
+        self.forgive_waiting(used + judged)
         if max(used, judged) >= self.limits["cpu_seconds"]:
             self.stop("CPU time")
         elif memory >= self.limits["memory_bytes"]:
             self.stop("memory")
         elif time.monotonic() >= self.deadline:
             self.stop("wall time")
+
+    def forgive_waiting(self, worked: float) -> None:
+        """Put the deadline off by the time since the last look that went into waiting our turn."""
+        now = time.monotonic()
+        if any(runnable(pid) for pid in (self.answer_pid, self.judge_pid) if pid):
+            self.deadline += max(0.0, now - self.looked - max(0.0, worked - self.worked))
+        self.looked, self.worked = now, worked
 
     def usage(self) -> tuple[float, int]:
         """CPU seconds and resident bytes of the answer and its descendants."""
@@ -167,6 +177,15 @@ def cpu_time(pid: int) -> float:
         return time.clock_gettime((~pid << 3) | 2) if pid else 0.0
     except OSError:
         return 0.0
+
+
+def runnable(pid: int) -> bool:
+    """Whether a process has work to do at this moment, on a processor or waiting for one."""
+    try:
+        with open(f"/proc/{pid}/stat", "rb") as file:
+            return file.read().rpartition(b")")[2].split()[0] == b"R"
+    except OSError:
+        return False
 
 
 def read_stat(pid: str, proc: int) -> list[bytes]:

@@ -17,13 +17,8 @@ VECTORS = [
     json.loads(line)
     for line in (Path(__file__).parent / "vectors" / "human_eval.jsonl").read_text().splitlines()
 ]
-#: Deviations that docs/benchmarks/human-eval.md states: sleeping is not computing, and a forged
-#: pass does not count.
-DEVIATIONS = {
-    "sleep 3.5": True,
-    "catch BaseException loop": True,
-    "override check after? class eq": False,
-}
+#: Forged passes do not count: a disarmed timer, an object that equals everything.
+DEVIATIONS = {"disable alarm": False, "override check after? class eq": False}
 
 
 @pytest.fixture(scope="module")
