@@ -21,6 +21,17 @@ RECIPE = 1
 TESTBED = "/testbed"
 
 
+#: Releases after these refuse the old versions of the project that asks for them without a bound;
+#: the official images hold them back in the same way.
+BOUNDS: Mapping[str, str] = {
+    "sphinxcontrib-applehelp": "<=1.0.7",
+    "sphinxcontrib-devhelp": "<=1.0.5",
+    "sphinxcontrib-htmlhelp": "<=2.0.4",
+    "sphinxcontrib-qthelp": "<=1.0.6",
+    "sphinxcontrib-serializinghtml": "<=1.1.9",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class VirtualEnvironment:
     """A directory that runs at its own path, and what it needs beside it."""
@@ -70,7 +81,11 @@ def virtual_environment(
     tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
     named = {package_name(pin) for pin in pins}
     others = tuple(
-        sorted(r for r in requirements if package_name(r) not in named and _applies(r, version))
+        sorted(
+            _bounded(r)
+            for r in requirements
+            if package_name(r) not in named and _applies(r, version)
+        )
     )
     parts: list[JSON] = [RECIPE, str(interpreter), _describe(interpreter), ordered, tools]
     identity = digest(*parts, *([others] if others else []))
@@ -168,6 +183,11 @@ def _applies(requirement: str, version: str) -> bool:
 
 def _numbers(version: str) -> tuple[int, ...]:
     return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _bounded(requirement: str) -> str:
+    name = package_name(requirement)
+    return requirement if name not in BOUNDS or "<" in requirement else f"{name}{BOUNDS[name]}"
 
 
 def _is_tool(pin: str) -> bool:
