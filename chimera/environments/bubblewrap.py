@@ -88,6 +88,10 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         return namespaces_refused()
 
 
+def program() -> str:
+    return shutil.which("bwrap") or "bwrap"
+
+
 def python() -> str:
     """The interpreter Chimera runs on, outside of any virtual environment."""
     base = getattr(sys, "_base_executable", None) or sys.executable
@@ -101,7 +105,7 @@ def python_path() -> tuple[str, ...]:
 
 def refused(*options: str) -> str | None:
     """Why the kernel does not let this user make namespaces, or None when it does."""
-    command = ["bwrap", *NAMESPACES, *options, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
+    command = [program(), *NAMESPACES, *options, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
     try:
         tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
     except (OSError, subprocess.TimeoutExpired) as error:
@@ -126,7 +130,7 @@ def namespaces_refused() -> str | None:
 
 @cache
 def can_disable_nesting() -> bool:
-    said = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=20, check=False)
+    said = subprocess.run([program(), "--help"], capture_output=True, timeout=20, check=False)
     return b"--disable-userns" in said.stdout
 
 
@@ -139,7 +143,7 @@ COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver",
 
 def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
     """The bwrap command line up to the program."""
-    arguments = ["bwrap", *NAMESPACES, "--as-pid-1", "--new-session", "--hostname", "chimera"]
+    arguments = [program(), *NAMESPACES, "--as-pid-1", "--new-session", "--hostname", "chimera"]
     if spec.network:
         arguments.remove("--unshare-net")
     arguments += identity()

@@ -29,7 +29,7 @@ class Cgroup:
     def create(cls, limits: ResourceLimits) -> Self:
         """A new group below this process's own, or beside it, with what could be bounded."""
         name = f"chimera-{os.getpid()}-{start_time(os.getpid())}-{next(_numbers)}"
-        group = cls(tuple(made(parent / name) for parent in parents() if writable(parent, name)))
+        group = cls(tuple(parent / name for parent in parents() if made(parent, name)))
         group._bound(limits)
         return group
 
@@ -119,24 +119,21 @@ def parents() -> list[Path]:
     return found
 
 
-def writable(parent: Path, name: str) -> bool:
-    """Whether a group can be made in `parent`; groups of processes that died are cleared there."""
-    if not os.access(parent, os.W_OK):
-        return False
+def made(parent: Path, name: str) -> bool:
+    """Whether a group could be made in `parent`, after those of dead processes were cleared."""
     controls = parent / "cgroup.subtree_control"
-    if controls.exists() and not {"memory", "pids"} <= set(controls.read_text().split()):
+    try:
+        if controls.exists() and not {"memory", "pids"} <= set(controls.read_text().split()):
+            return False
+        for stale in parent.glob("chimera-*-*-*"):
+            _, process, started, _ = stale.name.split("-")
+            if start_time(int(process)) != started:
+                with contextlib.suppress(OSError):
+                    stale.rmdir()
+        (parent / name).mkdir()
+    except OSError:
         return False
-    for stale in parent.glob("chimera-*-*-*"):
-        _, process, started, _ = stale.name.split("-")
-        if start_time(int(process)) != started:
-            with contextlib.suppress(OSError):
-                stale.rmdir()
-    return not (parent / name).exists()
-
-
-def made(directory: Path) -> Path:
-    directory.mkdir()
-    return directory
+    return True
 
 
 def start_time(process: int) -> str:

@@ -13,7 +13,7 @@ time-out finds all of it. In a PID namespace the server is process 1, which nobo
 stop or trace; when the host goes away, so does the server and with it everything else.
 """
 
-# ruff: noqa: PTH118, PTH123, PTH208
+# ruff: noqa: PTH112, PTH118, PTH123, PTH208
 # pathlib would double what this process weighs.
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ import signal
 import socket
 import stat
 import sys
-from typing import Any, NoReturn
+from typing import Any
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
@@ -148,25 +148,32 @@ def kill_everything() -> bool:
     return kill_descendants()[0]
 
 
-def become(job: dict[str, Any], streams: list[int]) -> NoReturn:
-    """Turn this process into the command."""
-    try:
-        os.setsid()
-        for target, source in enumerate(streams):
-            os.dup2(source, target)
-        os.closerange(3, resource.getrlimit(resource.RLIMIT_NOFILE)[0])
-        for number in (signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ):
-            signal.signal(number, signal.SIG_DFL)
-        os.chdir(job["cwd"])
-        command = job["command"]
-        if isinstance(command, str):
-            shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
-            command = [shell, "-c", command]
-        os.execvpe(command[0], command, job["variables"])
-    except OSError as error:
-        what = error.filename or job["command"]
-        os.write(2, f"cannot start the command: {what}: {error.strerror}\n".encode())
-    os._exit(127)
+def spawn(job: dict[str, Any], streams: list[int]) -> int:
+    """Start the command in a session of its own; its process id."""
+    os.chdir(job["cwd"])
+    command, variables = job["command"], job["variables"]
+    if isinstance(command, str):
+        shell = "/bin/bash" if os.access("/bin/bash", os.X_OK) else "/bin/sh"
+        command = [shell, "-c", command]
+    return os.posix_spawn(
+        found(command[0], variables.get("PATH", os.defpath)),
+        command,
+        variables,
+        file_actions=[(os.POSIX_SPAWN_DUP2, stream, n) for n, stream in enumerate(streams)],
+        setsid=True,
+        setsigdef=(signal.SIGINT, signal.SIGPIPE, signal.SIGCHLD, signal.SIGXFSZ),
+    )
+
+
+def found(program: str, search: str) -> str:
+    """Where a program is, as a shell would find it."""
+    if "/" not in program:
+        for directory in search.split(":"):
+            path = os.path.join(directory or ".", program)
+            if os.access(path, os.X_OK) and not os.path.isdir(path):
+                return path
+        raise FileNotFoundError(errno.ENOENT, os.strerror(errno.ENOENT), program)
+    return program
 
 
 def wakeup_pipe() -> int:
@@ -184,12 +191,15 @@ def keep(channel: socket.socket, streams: list[int]) -> None:
     job = receive_line(channel)
     prctl(PR_SET_CHILD_SUBREAPER, 1)
     ended_pipe = wakeup_pipe()
-    command = os.fork()
-    if command == 0:
-        become(job, streams)
+    try:
+        command = spawn(job, streams)
+    except OSError as error:
+        command = None
+        said = f"cannot start the command: {error.filename}: {error.strerror}\n"
+        os.write(streams[2], said.encode())
     for stream in streams:
         os.close(stream)
-    code = watch(channel, ended_pipe, command)
+    code = 127 if command is None else watch(channel, ended_pipe, command)
     if code is None:
         kill_descendants()
         return

@@ -88,10 +88,12 @@ class SupervisedEnvironment(Environment):
             control.sendall(b"!")
         except OSError as error:
             control.close()
+            self._launcher.kill()
             said = self._launcher.stderr.read() if self._launcher.stderr else b""
             raise EnvironmentFault(
                 f"the {self.name} environment did not start: "
-                f"{said.decode('utf-8', 'replace').strip() or error}"
+                f"{said.decode('utf-8', 'replace').strip() or error}",
+                retryable=isinstance(error, TimeoutError),
             ) from error
         control.settimeout(None)
 
