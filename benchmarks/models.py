@@ -2,7 +2,7 @@
 
     python benchmarks/models.py
 
-CPU time is the measure where waiting does not count; the embedded model's speed is in wall time too.
+CPU time is the measure where waiting does not count; the local model's speed is in wall time too.
 """
 
 from __future__ import annotations

@@ -3,7 +3,7 @@
     ChimeraError
     ├── UsageError            the user asked for something that cannot be: exit code 2
     │   └── DatasetError      a data set is absent, damaged, or not of the expected shape
-    ├── LimitReached          the agent used up its steps, tokens, money or time; what it has is graded
+    ├── LimitReached          the agent used up steps, tokens, money or time; what it has is graded
     └── RunError              a fault outside the answer: recorded on the trial, never a verdict
         ├── ProviderError     the model's service failed or answered nonsense
         ├── EnvironmentFault  a sandbox or container did not start, or broke

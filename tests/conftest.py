@@ -1,4 +1,4 @@
-"""Shared fixtures: real data sets and components, required in CI and skipped elsewhere with a reason."""
+"""Shared fixtures: real data sets and components, required in CI, skipped elsewhere."""
 
 from __future__ import annotations
 

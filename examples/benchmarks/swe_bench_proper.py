@@ -28,9 +28,8 @@ def main(names: list[str]) -> int:
             with benchmark.open_grading_environment(task, start) as env:
                 verdict = benchmark.grade(task, submission, env)
             wrong += verdict.passed is not due
-            print(
-                f"{task['id']:40} {label:6} {'passed' if verdict.passed else 'failed'} {verdict.why}"
-            )
+            status = "passed" if verdict.passed else "failed"
+            print(f"{task['id']:40} {label:6} {status} {verdict.why}")
     return 1 if wrong else 0
 
 

@@ -10,7 +10,7 @@ from chimera.eval.registry import BENCHMARKS
 _MODULES = {attribute: module for module, attribute in BENCHMARKS.values()}
 _MODULES["SWEBenchConfig"] = _MODULES["SWEBenchInstance"] = "swe_bench"
 
-__all__ = sorted(_MODULES)  # noqa: PLE0605 - the registry is the one list of adapters
+__all__ = sorted(_MODULES)  # the registry is the one list of adapters
 
 
 def __getattr__(name: str) -> Any:
