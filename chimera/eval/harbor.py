@@ -185,7 +185,9 @@ def _memory(environment: Mapping[str, Any]) -> int:
     return int(legacy[1]) * (1024 if legacy[2].upper() == "G" else 1)
 
 
-_FROM = re.compile(r"^(\s*FROM\s+(?:--platform=\S+\s+)?)(\S+)", re.IGNORECASE | re.MULTILINE)
+_FROM = re.compile(
+    r"^(\s*(?:FROM\s+(?:--platform=\S+\s+)?|COPY\s+--from=))(\S+)", re.IGNORECASE | re.MULTILINE
+)
 
 
 def with_base_images(context: Path, mapping: Mapping[str, str]) -> Path:
