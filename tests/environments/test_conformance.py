@@ -14,7 +14,15 @@ from chimera.types import CommandResult
 
 BACKENDS = ("local", "bubblewrap", "docker")
 #: Over a second or two each in containers; `make test-full` runs them there too.
-HEAVY = {"output_is_bounded", "time_outs_spare_earlier_processes", "huge_files_are_refused"}
+HEAVY = {
+    "commands_run_side_by_side",
+    "huge_files_are_refused",
+    "output_is_bounded",
+    "processes_can_be_killed",
+    "test_reports_decide",
+    "time_outs_end_what_ignores_signals",
+    "time_outs_spare_earlier_processes",
+}
 
 
 def cases() -> list[object]:

@@ -121,16 +121,6 @@ def background_does_not_delay(env: Environment) -> None:
     env.stop_processes()
 
 
-def background_writers_survive(env: Environment) -> None:
-    """A background process may go on writing to the stdout of a command that is over."""
-    env.run_command("(while :; do echo noise; echo beat >> noisy; sleep 0.1; done) &")
-    wait_for_beats(env, "noisy")
-    before = beats(env, "noisy")
-    time.sleep(0.6)
-    expect(beats(env, "noisy") > before, "a background process died of writing to its stdout")
-    env.stop_processes()
-
-
 def processes_are_stopped(env: Environment) -> None:
     """`stop_processes` leaves files in place and nobody running."""
     env.write_file("kept", "1")
@@ -260,7 +250,6 @@ SHARED = (
     time_outs_end_daemons,
     time_outs_spare_earlier_processes,
     background_does_not_delay,
-    background_writers_survive,
     processes_are_stopped,
     output_is_bounded,
     commands_run_side_by_side,
