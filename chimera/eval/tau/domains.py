@@ -47,6 +47,12 @@ def read(path: Path) -> Any:
         raise DatasetError(f"{path}: {error}") from None
 
 
+def _text(path: Path) -> str:
+    """A text that some copies of the data keep as .txt instead of .md."""
+    plain = path.with_suffix(".txt")
+    return str(read(plain if plain.exists() and not exists(path) else path))
+
+
 def exists(path: Path) -> bool:
     return path.exists() or path.with_name(path.name + ".gz").exists()
 
@@ -63,7 +69,8 @@ class Domain:
         name = ALIASES.get(name, name)
         if name not in DOMAINS:
             raise DatasetError(f"tau2-bench has no domain '{name}'; it has: {', '.join(DOMAINS)}")
-        for root in (place, place / "data" / "tau2" / "domains", place / "domains"):
+        inner = ("", "data/tau2/domains", "data/domains", "domains")
+        for root in (place / part for part in inner):
             if (root / name).is_dir():
                 return cls(name, root)
         raise DatasetError(f"{place}: no directory '{name}' with the domain's data")
@@ -105,8 +112,8 @@ class Domain:
     def policy(self, task: Mapping[str, Any], variant: str = "") -> str:
         """What the agent is told of its duties."""
         if self.name == "telecom":
-            main = read(self.folder / "main_policy.md")
-            manual = read(self.folder / "tech_support_manual.md")
+            main = _text(self.folder / "main_policy.md")
+            manual = _text(self.folder / "tech_support_manual.md")
             return (
                 f"<main_policy>\n{main}\n</main_policy>\n"
                 f"<tech_support_policy>\n{manual}\n</tech_support_policy>"
@@ -115,7 +122,7 @@ class Domain:
             from chimera.eval.tau.knowledge import policy
 
             return policy(self.folder, task, variant)
-        return str(read(self.folder / "policy.md"))
+        return _text(self.folder / "policy.md")
 
     def guidelines(self, *, with_tools: bool) -> str | None:
         """The data set's own rules for simulated users, where it has them."""
@@ -124,7 +131,8 @@ class Domain:
         if exists(joined):
             return str(read(joined)[name])
         single = self.root.parent / "user_simulator" / name
-        return single.read_text("utf-8") if single.exists() else None
+        found = [path for path in (single, single.with_suffix(".txt")) if path.exists()]
+        return found[0].read_text("utf-8") if found else None
 
     def world(self, task: Mapping[str, Any] | None = None, variant: str = "") -> World:
         """A fresh world; the task decides what banking logs and which documents it shows."""

@@ -52,6 +52,8 @@ def documents(folder: Path) -> Mapping[str, Mapping[str, str]]:
     joined = folder / "documents.jsonl"
     if exists(joined):
         found = [json.loads(line) for line in read(joined).splitlines() if line.strip()]
+    elif exists(listed := folder / "documents.json"):
+        found = read(listed)
     else:
         found = [read(file) for file in sorted((folder / "documents").glob("*.json"))]
     if not found:
