@@ -15,7 +15,6 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
@@ -183,14 +182,12 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
     def extract(self, task: ArenaTask, reply: str) -> Submission:
         if task["track"] in TEXT_TRACKS:
             return Submission(text=reply, raw=reply)
-        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+        return checkout.reply_submission(reply)
 
     def collect(self, task: ArenaTask, result: AgentResult, env: Environment) -> Submission:
-        if task["track"] not in TEXT_TRACKS:
-            diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
-            if diff.strip():
-                return Submission(text=diff, form="model_patch", raw=result.output)
-        return self.extract(task, result.output)
+        if task["track"] in TEXT_TRACKS:
+            return self.extract(task, result.output)
+        return checkout.tree_submission(env, result.output)
 
     def gold(self, task: ArenaTask) -> Submission | None:
         return Submission(text=task["patch"], form="model_patch") if task["patch"] else None

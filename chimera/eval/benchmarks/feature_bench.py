@@ -13,7 +13,6 @@ from typing import Any, Literal
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import DatasetError, GraderError, UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
@@ -163,13 +162,10 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
     # --- submissions
 
     def extract(self, task: FeatureTask, reply: str) -> Submission:
-        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+        return checkout.reply_submission(reply)
 
     def collect(self, task: FeatureTask, result: AgentResult, env: Environment) -> Submission:
-        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
-        if diff.strip():
-            return Submission(text=diff, form="model_patch", raw=result.output)
-        return self.extract(task, result.output)
+        return checkout.tree_submission(env, result.output)
 
     def gold(self, task: FeatureTask) -> Submission | None:
         return Submission(text=task["gold"], form="model_patch") if task["gold"] else None

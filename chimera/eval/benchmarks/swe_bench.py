@@ -10,7 +10,6 @@ from typing import TYPE_CHECKING, Literal
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.datasets import DatasetBenchmark, Row
 from chimera.eval.graders.patch_tests import grade_patch
@@ -221,14 +220,10 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
     # --- submissions
 
     def extract(self, task: SWEBenchTask, reply: str) -> Submission:
-        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+        return checkout.reply_submission(reply)
 
     def collect(self, task: SWEBenchTask, result: AgentResult, env: Environment) -> Submission:
-        """The working tree's difference; a diff in the reply counts where the tree is untouched."""
-        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
-        if diff.strip():
-            return Submission(text=diff, form="model_patch", raw=result.output)
-        return self.extract(task, result.output)
+        return checkout.tree_submission(env, result.output)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
         patch = task["instance"].patch

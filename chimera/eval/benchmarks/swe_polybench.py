@@ -12,7 +12,6 @@ from typing import Any, Literal
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
@@ -165,13 +164,10 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
     # --- submissions
 
     def extract(self, task: PolyBenchTask, reply: str) -> Submission:
-        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+        return checkout.reply_submission(reply)
 
     def collect(self, task: PolyBenchTask, result: AgentResult, env: Environment) -> Submission:
-        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
-        if diff.strip():
-            return Submission(text=diff, form="model_patch", raw=result.output)
-        return self.extract(task, result.output)
+        return checkout.tree_submission(env, result.output)
 
     def gold(self, task: PolyBenchTask) -> Submission | None:
         return Submission(text=task["patch"], form="model_patch")
@@ -234,7 +230,7 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
         )
         text = (result.stderr + result.stdout).decode("utf-8", "replace")
         log = f"{text}\nContainer exited with status code: {result.exit_code}\n"
-        evidence = {"log": log[-200_000:]}
+        evidence: dict[str, JSON] = {"log": log[-200_000:]}
         if result.timed_out or result.truncated:
             why = (
                 f"the tests did not end within {timeout:g} s"
@@ -259,8 +255,8 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
             f2p_total=len(task["fail_to_pass"]),
             p2p_total=len(task["pass_to_pass"]),
         )
-        evidence["passed_tests"] = sorted(results.passed)  # type: ignore[assignment]
-        evidence["failed_tests"] = sorted(results.failed)  # type: ignore[assignment]
+        evidence["passed_tests"] = sorted(results.passed)
+        evidence["failed_tests"] = sorted(results.failed)
         return Verdict(
             resolved,
             "" if resolved else _why(results, missing, broken),

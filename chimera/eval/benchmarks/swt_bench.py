@@ -10,7 +10,6 @@ from typing import Any, Literal
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import GraderError, UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row, datasets_dir
@@ -130,13 +129,10 @@ class SWTBench(DatasetBenchmark[SWEBenchTask]):
     # --- submissions
 
     def extract(self, task: SWEBenchTask, reply: str) -> Submission:
-        return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+        return checkout.reply_submission(reply)
 
     def collect(self, task: SWEBenchTask, result: AgentResult, env: Environment) -> Submission:
-        diff = checkout.collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
-        if diff.strip():
-            return Submission(text=diff, form="model_patch", raw=result.output)
-        return self.extract(task, result.output)
+        return checkout.tree_submission(env, result.output)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
         """The golden test patch; there is none for reproduction scripts."""

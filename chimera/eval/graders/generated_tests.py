@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Literal
+from typing import Literal, cast
 
 from chimera.eval.repositories import patches
 
@@ -26,7 +26,7 @@ class Run:
     def outcome(self, test: str) -> Outcome | None:
         """PASSED, FAILED, or None for whatever else a test can do (absent, skipped, broken)."""
         status = self.statuses.get(test)
-        return status if status in ("PASSED", "FAILED") else None  # type: ignore[return-value]
+        return cast(Outcome, status) if status in ("PASSED", "FAILED") else None
 
 
 @dataclass(frozen=True, slots=True)

@@ -10,6 +10,7 @@ from chimera.eval.reports.types import Report, Status
 
 _MOCHA_START = re.compile(r'\{\s*"stats"')
 _JEST_START = re.compile(r'\{\s*"numFailedTestSuites"')
+_MOCHA: dict[str, Status] = {"passes": "PASSED", "pending": "SKIPPED", "failures": "FAILED"}
 _JEST: dict[str, Status] = {
     "passed": "PASSED", "failed": "FAILED", "pending": "SKIPPED", "skipped": "SKIPPED",
     "todo": "SKIPPED", "disabled": "SKIPPED",
@@ -22,10 +23,10 @@ def mocha(log: str, *, with_file: bool = False) -> Report:
     if document is None or not isinstance(document.get("stats"), dict):
         return Report(complete=False)
     statuses: dict[str, Status] = {}
-    for field, status in (("passes", "PASSED"), ("pending", "SKIPPED"), ("failures", "FAILED")):
+    for field, status in _MOCHA.items():
         for test in document.get(field) or ():
             name = str(test.get("fullTitle", ""))
-            statuses[f"{test.get('file', '')}->{name}" if with_file else name] = status  # type: ignore[assignment]
+            statuses[f"{test.get('file', '')}->{name}" if with_file else name] = status
     failures = document["stats"].get("failures")
     counted = sum(1 for status in statuses.values() if status == "FAILED")
     return Report(statuses, complete=not (failures and not counted))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections import Counter
+from typing import cast
 
 from chimera.eval.reports.types import Status
 
@@ -31,7 +32,7 @@ def summary(log: str, *, subtests: bool = False) -> dict[str, Status]:
                 seen[name] += 1
                 statuses[f"{name}[{seen[name]}]"] = "FAILED"
         elif word != "XPASS":
-            statuses[name] = word  # type: ignore[assignment]
+            statuses[name] = cast(Status, word)
     return statuses
 
 
@@ -42,7 +43,7 @@ def verbose(log: str) -> dict[str, Status]:
         if line.startswith("===") and "test session starts" not in line:
             break
         if entry := _VERBOSE.match(line):
-            statuses[entry[1]] = entry[2]  # type: ignore[assignment]
+            statuses[entry[1]] = cast(Status, entry[2])
     return statuses
 
 

@@ -7,9 +7,11 @@ from dataclasses import dataclass, field
 
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
 from chimera.errors import EnvironmentFault
+from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.repositories.source import BaseTree, Source, base_tree
 from chimera.eval.repositories.virtualenvs import TESTBED, VirtualEnvironment, virtual_environment
+from chimera.eval.types import Submission
 
 LIMITS = ResourceLimits(memory_bytes=6 * 1024**3, processes=1024)
 DIFF_BYTES = 32 * 1024**2
@@ -105,6 +107,19 @@ def collect_diff(env: Environment, base: str, root: str = TESTBED) -> str:
     if result.exit_code != 0 or result.truncated:
         return ""  # the agent broke its own repository: there is nothing to hand in
     return result.stdout.decode("utf-8", "surrogateescape")
+
+
+def reply_submission(reply: str) -> Submission:
+    """The patch in a model's reply."""
+    return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+
+
+def tree_submission(env: Environment, reply: str) -> Submission:
+    """What was changed in the working tree; a patch in the reply where the tree is untouched."""
+    diff = collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+    if diff.strip():
+        return Submission(text=diff, form="model_patch", raw=reply)
+    return reply_submission(reply)
 
 
 def head(env: Environment, root: str = TESTBED) -> str:
