@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import os
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any
 
 from chimera.attack.catalogue import attacks
@@ -35,7 +36,7 @@ class Finding:
 
     attack: str
     task_id: str
-    status: str  # failed, error, passed
+    status: str  # failed, error, passed, crash
     why: str
     held: bool
     seconds: float
@@ -52,8 +53,10 @@ class AttackReport:
         return bool(self.findings) and not self.traces and all(f.held for f in self.findings)
 
 
-def submissions(benchmark: Benchmark[Any], task: Task) -> Iterator[tuple[str, Submission]]:
-    """The catalogue's attacks that fit this task, and the benchmark's own."""
+def submissions(
+    benchmark: Benchmark[Any], task: Task
+) -> Iterator[tuple[str, Callable[[], Submission]]]:
+    """The catalogue's attacks that fit this task, and the benchmark's own; each is made later."""
     kind = getattr(benchmark, "attack_kind", None) or KINDS.get(benchmark.name().split("[")[0])
     if kind is not None:
         name = str(task.get("entry_point") or "")
@@ -62,12 +65,12 @@ def submissions(benchmark: Benchmark[Any], task: Task) -> Iterator[tuple[str, Su
     if kind is not None:
         for title, text in attacks(kind, str(task.get("entry_point") or "")):
             if kind.startswith("python"):
-                yield title, Submission(text=text, form="solution", raw=text)
+                yield title, partial(Submission, text=text, form="solution", raw=text)
             else:
-                yield title, benchmark.extract(task, text)
+                yield title, partial(benchmark.extract, task, text)
     own = getattr(benchmark, "attacks", None)
-    if own is not None:
-        yield from own(task)
+    for title, submission in own(task) if own is not None else ():
+        yield title, partial(replace, submission)
 
 
 def attack(
@@ -103,18 +106,18 @@ def _finding(
     benchmark: Benchmark[Any],
     task: Task,
     name: str,
-    submission: Submission,
+    submission: Callable[[], Submission],
     gold: Submission | None,
     start: StartEnvironment,
     watch: HostWatch,
 ) -> Finding:
     clock = time.monotonic()
     status, why, told = _grade(benchmark, task, submission, start, watch)
-    held = status != "passed" and not told
+    held = status in ("failed", "error") and not told
     if told:
         why = f"it told a secret of the host: {why}"
     if gold is not None and held:
-        after, reason, _ = _grade(benchmark, task, gold, start, watch)
+        after, reason, _ = _grade(benchmark, task, partial(replace, gold), start, watch)
         if after != "passed":
             held, why = False, f"after it, the right answer: {after}: {reason}"
     return Finding(name, task["id"], status, why, held, time.monotonic() - clock)
@@ -123,12 +126,13 @@ def _finding(
 def _grade(
     benchmark: Benchmark[Any],
     task: Task,
-    submission: Submission,
+    make: Callable[[], Submission],
     start: StartEnvironment,
     watch: HostWatch,
 ) -> tuple[str, str, bool]:
     """(status, why, whether a secret of the host shows in the verdict)."""
     try:
+        submission = make()
         if benchmark.grading == "fresh":
             with benchmark.open_grading_environment(task, start) as environment:
                 verdict = benchmark.grade(task, submission, environment)
@@ -137,6 +141,8 @@ def _grade(
                 verdict = benchmark.grade(task, submission, environment)
     except RunError as error:
         return "error", str(error), watch.secret in str(error)
+    except Exception as error:  # noqa: BLE001 - a grader that an answer can crash is a finding
+        return "crash", f"{type(error).__name__}: {error}", watch.secret in str(error)
     status = "passed" if verdict.passed else "failed"
     return status, verdict.why, watch.secret in f"{verdict}"
 
