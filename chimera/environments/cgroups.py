@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import itertools
 import os
+import re
 import signal
 import time
 from pathlib import Path
@@ -13,6 +14,7 @@ from typing import Self
 from chimera.environments.base import ResourceLimits
 
 MOUNT = Path("/sys/fs/cgroup")
+NAME = re.compile(r"chimera-(?P<process>\d+)-(?P<started>\d+)-\d+")
 _numbers = itertools.count()
 CPU_PERIOD = 100_000  # microseconds
 
@@ -125,11 +127,11 @@ def made(parent: Path, name: str) -> bool:
     try:
         if controls.exists() and not {"memory", "pids"} <= set(controls.read_text().split()):
             return False
-        for stale in parent.glob("chimera-*-*-*"):
-            _, process, started, _ = stale.name.split("-")
-            if start_time(int(process)) != started:
+        for other in parent.glob("chimera-*"):
+            owner = NAME.fullmatch(other.name)
+            if owner is not None and start_time(int(owner["process"])) != owner["started"]:
                 with contextlib.suppress(OSError):
-                    stale.rmdir()
+                    other.rmdir()
         (parent / name).mkdir()
     except OSError:
         return False
