@@ -196,7 +196,7 @@ def test_a_command_that_fails_is_an_error_of_the_trial(local_env: Environment):
 
 
 def test_a_command_out_of_time_hands_in_what_it_said(local_env: Environment):
-    agent = create_agent("command:echo begun; sleep 60", options={"timeout": "1"})
+    agent = create_agent("command:echo begun; sleep 60", options={"timeout": "3"})
 
     result = agent.run("?", local_env)
 

@@ -9,6 +9,7 @@ import pytest
 
 from chimera.providers import Provider, base, create_provider
 from chimera.providers.local import LocalServer, local_server
+from chimera.types import Message
 from tests.conftest import missing
 from tests.providers.fault_proxy import FaultProxy
 
@@ -34,7 +35,11 @@ def proxy(server: LocalServer) -> Iterator[FaultProxy]:
 def through_proxy(
     request: pytest.FixtureRequest, server: LocalServer, proxy: FaultProxy
 ) -> Callable[..., Provider]:
-    """`through_proxy(attempts=3)`: the real model behind the proxy, by one of the two SDKs."""
+    """`through_proxy(attempts=3)`: the real model behind the proxy, by one of the two SDKs.
+
+    One call is made beforehand, so that what takes its time (imports, the model's answer, which the
+    proxy keeps) is over when a test with a short limit begins.
+    """
 
     def make(**settings: object) -> Provider:
         path = "/v1" if request.param == "openai" else ""
@@ -46,6 +51,8 @@ def through_proxy(
             **settings,  # type: ignore[arg-type]
         )
 
+    make(timeout=600.0).complete([Message.user("Say yes.")], temperature=0.0, max_tokens=4)
+    proxy.arrivals.clear()
     return make
 
 

@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import socket
 import time
 from collections.abc import Callable
 
 import pytest
 
 from chimera.errors import LimitReached, ProviderError
-from chimera.providers import Provider, base
+from chimera.providers import Provider, base, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, Limits, Meter, metered
@@ -45,7 +46,7 @@ def test_a_passing_fault_is_retried_and_accounted_once(
 ):
     proxy.fail_with([fault])
     slow = isinstance(fault, Drip | Hang)
-    provider = through_proxy(timeout=2.5 if slow else 60.0)
+    provider = through_proxy(timeout=3.0 if slow else 600.0)
     budget = Budget(1000.0)
     with metered(Meter(budget=budget)) as meter:
         response = provider.complete(QUESTION, temperature=0.0, max_tokens=4)
@@ -71,7 +72,7 @@ def test_what_cannot_pass_is_not_tried_again(
     proxy.fail_with([Answer(status, b'{"error": {"message": "no"}}')])
     budget = Budget(1000.0)
     with metered(Meter(budget=budget)) as meter, pytest.raises(CallFailed, match=str(status)) as e:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert e.value.retryable is False
     assert len(proxy.arrivals) == 1
@@ -85,7 +86,7 @@ def test_an_exhausted_quota_is_no_passing_refusal(
     proxy.fail_with([Answer(429, b'{"error": {"code": "insufficient_quota"}}')])
 
     with pytest.raises(CallFailed, match="insufficient_quota") as caught:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert caught.value.retryable is False
 
@@ -95,7 +96,7 @@ def test_a_fault_that_stays_is_a_provider_error_after_all_attempts(
 ):
     proxy.fail_with([SERVER_ERROR] * 3)
     with metered(Meter()) as meter, pytest.raises(ProviderError, match="HTTP 500") as caught:
-        through_proxy(attempts=3).complete(QUESTION, max_tokens=4)
+        through_proxy(attempts=3).complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert caught.value.retryable is True
     assert [call.attempts for call in meter.calls] == [3]
@@ -108,7 +109,7 @@ def test_retry_after_is_waited_for_by_every_call(
     proxy.fail_with([Answer(429, b"{}", (("Retry-After", "1"),))])
     provider = through_proxy()
     before = limiter_for(provider.endpoint).limit
-    provider.complete(QUESTION, max_tokens=2)
+    provider.complete(QUESTION, temperature=0.0, max_tokens=4)
 
     first, second = proxy.arrivals
     assert second - first >= 1.0
@@ -121,7 +122,7 @@ def test_a_wait_beyond_the_trial_is_not_begun(
     proxy.fail_with([Answer(429, b"{}", (("Retry-After", "100"),))])
     meter = Meter(limits=Limits(seconds=60.0), deadline=time.monotonic() + 60.0)
     with metered(meter), pytest.raises(CallFailed, match="HTTP 429") as caught:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert caught.value.retryable is True
     assert caught.value.retry_after == 100.0
@@ -133,7 +134,7 @@ def test_a_server_that_wants_an_hour_is_not_waited_for(
 ):
     proxy.fail_with([Answer(503, b"{}", (("Retry-After", "3600"),))])
     with pytest.raises(CallFailed, match="HTTP 503") as caught:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert caught.value.retryable is False
     assert len(proxy.arrivals) == 1
@@ -145,9 +146,9 @@ def test_a_hang_until_the_end_of_the_trial_is_a_fault_not_a_verdict(
 ):
     proxy.fail_with([fault] * 3)
     budget = Budget(1000.0)
-    meter = Meter(limits=Limits(seconds=2.0), budget=budget, deadline=time.monotonic() + 2.0)
+    meter = Meter(limits=Limits(seconds=3.0), budget=budget, deadline=time.monotonic() + 3.0)
     with metered(meter), pytest.raises(CallFailed, match="trial's time ran out"):
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert budget.reserved == 0.0
     assert budget.spent > 0.0
@@ -160,7 +161,7 @@ def test_an_agent_that_comes_too_late_has_reached_its_limit(
     proxy.fail_with([Hang()])
     meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 1.0)
     with metered(meter), pytest.raises(LimitReached) as caught:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert caught.value.limit == "time"
 
@@ -169,16 +170,19 @@ def test_time_lost_to_failures_is_not_the_agents(
     through_proxy: Callable[..., Provider], proxy: FaultProxy
 ):
     proxy.fail_with([SERVER_ERROR, Hang()])
-    meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 1.5)
+    meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 4.0)
     with metered(meter), pytest.raises(CallFailed, match="attempt 2"):
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
 
-def test_nobody_listening_costs_nothing(through_proxy: Callable[..., Provider], proxy: FaultProxy):
-    proxy.close()
+@pytest.mark.parametrize("sdk", ["openai", "anthropic"])
+def test_nobody_listening_costs_nothing(sdk: str):
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        address = f"http://127.0.0.1:{taken.getsockname()[1]}/v1"
+    provider = create_provider(f"{sdk}/x", base_url=address, attempts=2, price="1000/1000")
     budget = Budget(1000.0)
     with metered(Meter(budget=budget)), pytest.raises(CallFailed, match="no connection") as caught:
-        through_proxy(attempts=2).complete(QUESTION, max_tokens=4)
+        provider.complete(QUESTION, max_tokens=4)
 
     assert caught.value.retryable is True
     assert budget.spent == budget.reserved == 0.0
@@ -190,7 +194,7 @@ def test_a_key_echoed_by_a_service_is_redacted(
     key = through_proxy().api_key  # type: ignore[attr-defined]
     proxy.fail_with([Answer(400, f'{{"error": {{"message": "bad key {key}"}}}}'.encode())])
     with pytest.raises(CallFailed) as caught:
-        through_proxy().complete(QUESTION, max_tokens=4)
+        through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
     assert key not in str(caught.value)
     assert "[redacted]" in str(caught.value)
