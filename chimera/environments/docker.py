@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextlib
 import os
 import secrets
+import select
 import shlex
 import signal
 import subprocess
@@ -23,6 +24,7 @@ from chimera.types import CommandResult
 
 DEFAULT_WORKDIR = "/workspace"
 TIMED_OUT = 124
+START_SECONDS = 120  # for the engine to start a command; one that takes longer is stuck
 MARK = "CHIMERA_COMMAND"
 
 #: Tells its own process id first, so that the host can signal it, and becomes the command.
@@ -205,8 +207,12 @@ class DockerEnvironment(Environment):
         self._engine.call(*self._ender(), "sh", "-c", script)
 
     def end(self, process: int, mark: str) -> None:
-        """End a process inside with all it started."""
-        self._engine.call(*self._ender(), "sh", "-c", END, "sh", str(process), f"{MARK}={mark}")
+        """End a process inside with all it started; everything inside, if that is what it takes."""
+        done = self._engine.call(
+            *self._ender(), "sh", "-c", END, "sh", str(process), f"{MARK}={mark}"
+        )
+        if done.returncode:  # a fork bomb leaves no room even for this
+            self.stop_processes()
 
     def _ender(self) -> tuple[str, ...]:
         """Where capabilities are dropped, every process is the image's user's, and root no more."""
@@ -269,14 +275,25 @@ class ContainerProcess(subprocess.Popen[bytes]):
             start_new_session=True,
             env=engine.client_variables(),
         )
+        self.inside = self._told()
+
+    def _told(self) -> int | None:
+        """The command's id, its first line; None when it did not start."""
         assert self.stdout is not None
+        waiting = select.poll()
+        waiting.register(self.stdout, select.POLLIN)
         first = bytearray()
         while not first.endswith(b"\n") and len(first) < 20:
+            if not waiting.poll(START_SECONDS * 1000):
+                super().send_signal(signal.SIGKILL)
+                raise EnvironmentFault(
+                    f"the engine did not start a command in {START_SECONDS} s", retryable=True
+                )
             byte = self.stdout.read(1)
             if not byte:
                 break
             first += byte
-        self.inside = int(first) if first.strip().isdigit() else None
+        return int(first) if first.strip().isdigit() else None
 
     def failure(self) -> str:
         """What the client said when the command did not start."""
