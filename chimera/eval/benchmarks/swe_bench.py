@@ -214,8 +214,12 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         return instance.setup(self.source_kind, self.repositories, self.interpreters)
 
     def _official(self, instance: SWEBenchInstance) -> bool:
-        """Official images where they are wanted, or where nothing tells how to build one."""
-        return self.images == "official" or (self.images == "auto" and not instance.requirement)
+        """Official images where they are wanted or can be had, or where none can be built."""
+        if self.images != "auto" or not instance.requirement:
+            return self.images != "local"
+        from chimera.eval.repositories.images import can_be_had
+
+        return can_be_had(instance.image_name)
 
     # --- submissions
 

@@ -6,6 +6,7 @@ Three layers, each built once: instances that share packages share all but the l
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
 
 from chimera.environments.base import EnvironmentSpec
@@ -45,6 +46,14 @@ def local_image(setup: PythonSetup, *, base_image: str, keep: bool) -> str:
             f"RUN git config --system --add safe.directory '*'\n"
         )
         return _build(engine, "instance", tree.path, recipe, identity=str(tree.path))
+
+
+@cache
+def can_be_had(image: str) -> bool:
+    """Whether an image is here or can be pulled; asked once for each image."""
+    engine = Engine.find()
+    here = engine.call("image", "inspect", image).returncode == 0
+    return here or engine.call("pull", image, timeout=3600).returncode == 0
 
 
 def _python_layer(base: str, packages: VirtualEnvironment) -> str:
