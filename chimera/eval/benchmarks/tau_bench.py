@@ -113,8 +113,9 @@ class _Conversations(DatasetBenchmark[TauTask]):
         except NotJudged as error:
             return Verdict(False, str(error))
         metrics: dict[str, JSON] = {"reward": reward.value, **reward.breakdown, **reward.details}
-        if "user_empty_turns" in submission.data:
-            metrics["user_empty_turns"] = submission.data["user_empty_turns"]
+        for known in ("user_empty_turns", "recorded_reward"):
+            if known in submission.data:
+                metrics[known] = submission.data[known]
         return Verdict(reward.value == 1.0, reward.why, score=reward.value, metrics=metrics)
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
@@ -332,10 +333,13 @@ class Tau2Bench(_Conversations):
         task_id = str(entry.get("task_id"))
         if not isinstance(entry.get("messages"), list):
             raise DatasetError(f"{path}: the simulation of task {task_id} has no messages")
-        data = {
+        data: dict[str, JSON] = {
             "messages": entry["messages"],
             "termination_reason": str(entry.get("termination_reason") or "unexpected_error"),
         }
+        official = (entry.get("reward_info") or {}).get("reward")
+        if official is not None:
+            data["recorded_reward"] = official  # what the file says, to compare with
         row = embedded.get(task_id)
         task = None if row is None else self._made(task_id, row)
         return Prediction(task_id, _submission(data), task)

@@ -211,6 +211,7 @@ def official_file(tmp_path: Path, **changes: object) -> Path:
     action = {"name": "create_task", "arguments": call["arguments"], "action_id": "a"}
     embedded = {"id": "mine", "evaluation_criteria": {"actions": [action]}, "user_scenario": {}}
     simulation = {"task_id": "mine", "messages": messages, "termination_reason": "user_stop"}
+    simulation["reward_info"] = {"reward": 1.0}
     content = {
         "info": {"environment_info": {"domain_name": "mock"}},
         "tasks": [embedded],
@@ -225,12 +226,13 @@ def official_file(tmp_path: Path, **changes: object) -> Path:
 def test_official_result_files_are_graded_against_their_own_tasks(tau2, tmp_path):
     benchmark = tau2("mock")
 
-    passed = [
-        benchmark.grade(p.task, p.submission, NO_ENVIRONMENT).passed
+    verdicts = [
+        benchmark.grade(p.task, p.submission, NO_ENVIRONMENT)
         for p in benchmark.read_predictions(official_file(tmp_path))
     ]
 
-    assert passed == [True, False]
+    assert [verdict.passed for verdict in verdicts] == [True, False]
+    assert [verdict.metrics["recorded_reward"] for verdict in verdicts] == [1.0, 1.0]
 
 
 def test_a_result_file_of_another_domain_is_refused(tau2, tmp_path):
