@@ -240,7 +240,10 @@ def _judged(
 def _report(reply: dict[str, Any], written: bytes, worker: Worker, shared: bool) -> _Report:
     found: dict[str, Any] = {}
     if written and reply["limit"] is None:
-        found = codec.from_bytes(written)
+        try:
+            found = codec.from_bytes(written)
+        except codec.Malformed as error:
+            raise GraderError(f"the judge's report cannot be read: {error}") from None
     elif reply["limit"] is None and not shared:
         raise GraderError(f"the judge ended without a report (exit code {reply.get('judge')})")
     elif reply["limit"] is None:

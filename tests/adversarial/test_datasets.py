@@ -39,6 +39,7 @@ def packed(data: bytes) -> str:
         b"\x80\x05\x8c\xff[]",
         b"",
     ],
+    ids=["call", "call-in-list", "dict", "old-protocol", "marks", "cut-off", "empty"],
 )
 def test_a_pickle_in_private_tests_is_never_run(
     data: bytes, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -68,6 +69,7 @@ def test_private_tests_that_unpack_too_far_are_refused(monkeypatch: pytest.Monke
         ("rows.jsonl", pickle.dumps(Touch()), "not valid JSON"),
         ("rows.jsonl", b"[1, 2]\n", "expected an object"),
     ],
+    ids=["bomb", "cut-off", "deep-list", "deep-object", "pickle", "no-object"],
 )
 def test_hostile_files_are_refused(
     name: str, content: bytes, match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
