@@ -227,7 +227,7 @@ def test_inputs_that_json_cannot_hold_are_rebuilt(dataset):
     assert len(tasks) == 378
     assert tasks["Mbpp/2"] == [(3, 4, 5, 6), (5, 7, 4, 10)]
     assert tasks["Mbpp/252"] == [1 + 0j]
-    assert tasks["Mbpp/580"][0][1] == (7, 6, (2, 4))
+    assert tasks["Mbpp/580"] == [(4, 5, (7, 6, (2, 4)), 6, 8)]
 
 
 @pytest.mark.full
