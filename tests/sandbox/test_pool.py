@@ -6,6 +6,8 @@ import os
 import shutil
 import subprocess
 import sys
+import tempfile
+from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -29,6 +31,14 @@ print(good.passed, bad.passed, slow.limit, strays.stdout, killer.exit_code != 0,
 print(good.isolation, call_function("def f(x): return x", "f", [[1]])[0].value)
 """
 EXPECTED = "True False CPU time b'hi\\n' True 1"
+
+
+@pytest.fixture
+def readable() -> Iterator[Path]:
+    """A directory that other users can enter."""
+    with tempfile.TemporaryDirectory() as folder:
+        Path(folder).chmod(0o755)
+        yield Path(folder)
 
 
 def test_many_threads_share_the_servers() -> None:
@@ -127,7 +137,7 @@ def test_without_namespaces_verdicts_are_marked_and_others_are_safe() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_an_ordinary_user_gets_namespaces_too(tmp_path: Path) -> None:
+def test_an_ordinary_user_gets_namespaces_too(readable: Path) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or launch.namespaces_available():
         pytest.skip("no system Python that others may run, or no namespaces")
@@ -139,14 +149,11 @@ def test_an_ordinary_user_gets_namespaces_too(tmp_path: Path) -> None:
     )
     if version.stdout != "True\n":
         pytest.skip(f"{python} is too old")
-    source = tmp_path / "source"
-    shutil.copytree(ROOT / "chimera", source / "chimera", ignore=shutil.ignore_patterns("*.pyc"))
-    for path in (tmp_path, *tmp_path.parents[:2]):
-        path.chmod(path.stat().st_mode | 0o755)
+    shutil.copytree(ROOT / "chimera", readable / "chimera", ignore=shutil.ignore_patterns("*.pyc"))
 
     done = subprocess.run(
         [python, "-B", "-c", SCRIPT],
-        env={"PYTHONPATH": str(source), "PATH": os.environ["PATH"]},
+        env={"PYTHONPATH": str(readable), "PATH": os.environ["PATH"]},
         cwd="/",
         user=65534,
         group=65534,
