@@ -38,7 +38,7 @@ _EXPECTED_VERSION = 2  # part of the cache's key: raise it when expected outputs
 _LARGE = 100_000
 _CALLER = """
 def _chimera_caller():
-    import hashlib, marshal, time
+    import marshal, time
     name = {entry_point!r}
     if name not in globals():
         raise NameError("the answer defines no " + repr(name))
@@ -64,6 +64,7 @@ def _chimera_caller():
         return False
 
     def digest(value):
+        import hashlib
         total = hashlib.sha256(type(value).__name__.encode())
         step = 1 << 20 if type(value) in (str, bytes) else 10_000
         for start in range(0, len(value), step):
@@ -86,7 +87,7 @@ chimera_call, chimera_timed = _chimera_caller()
 #: Many inputs in one question: a thousand round trips between processes cost more than the calls.
 _BATCH = """
 def _chimera_batch():
-    import copy, marshal
+    import marshal
     inputs = marshal.loads({inputs!r})
     plain = frozenset((bool, bytes, complex, float, int, str, type(None)))
 
@@ -95,6 +96,7 @@ def _chimera_batch():
             return value
         if type(value) in (list, tuple) and plain.issuperset(map(type, value)):
             return type(value)(value)
+        import copy
         try:
             return copy.deepcopy(value)
         except Exception:
