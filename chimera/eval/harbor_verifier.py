@@ -314,8 +314,10 @@ def _last_line(output: str) -> str:
     return lines[-1][:300] if lines else "nothing was printed"
 
 
-#: Ends every process but the first, this one, and sessions that listen on a TCP port.
+#: Ends every process but the first, this one, and sessions that listen on a TCP port. Servers get
+#: time to come up first, as they do upstream while test scripts install their tools.
 END_ALL_BUT_SERVERS = r"""
+sleep 10
 own=$(set -- $(cut -d')' -f2- /proc/$$/stat); echo $4)
 listening=" "
 for table in /proc/net/tcp /proc/net/tcp6; do
