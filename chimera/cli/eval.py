@@ -28,6 +28,7 @@ from chimera.eval.store import RunStore
 @option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
 @option("--environment", "-e", help="none, local, bubblewrap, docker, browser, module:Class.")
+@option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
 @option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
 @option(
     "--timeout",

@@ -24,6 +24,7 @@ from chimera.eval.registry import create_benchmark
 from chimera.eval.results import EvalResult
 from chimera.eval.runs import find_run, new_run_path, runs_dir
 from chimera.eval.store import RunStore
+from chimera.eval.trial import StartBackend
 from chimera.providers.meter import Limits
 from chimera.types import JSON
 
@@ -41,6 +42,7 @@ class Settings:
     samples: int = 1
     concurrency: int | None = None
     environment: str | None = None
+    network: bool = False
     budget: float | None = None
     timeout: float | None = None
     max_steps: int | None = None
@@ -105,7 +107,7 @@ def run_evaluation(settings: Settings, output: Output, *, api_key: str | None = 
         harness = Harness(
             benchmark=benchmark,
             agent=agent,
-            env_factory=environment,
+            env_factory=StartBackend(environment, network=settings.network),
             samples=settings.samples,
             concurrency=settings.concurrency,
             limits=Limits(
@@ -212,6 +214,10 @@ def _agent(settings: Settings, benchmark: Benchmark[Any], api_key: str | None) -
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
         options=pairs(settings.agent_option, "--agent-option"),
     )
+    if settings.budget is not None or settings.cost_limit is not None:
+        provider = getattr(agent, "provider", None)
+        if provider is not None:
+            provider.required_price()  # money cannot be kept of what has no known price
     return benchmark.prepare_agent(agent)
 
 

@@ -227,7 +227,7 @@ class Harness:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
             return StartBackend(factory or "none")
-        return EnvironmentFactory(factory)
+        return factory if isinstance(factory, StartBackend) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:
         if isinstance(self.store, RunStore):
@@ -293,4 +293,6 @@ def _identity_of(agent: object) -> JSON:
 def _start_name(factory: object) -> str:
     if factory is None or isinstance(factory, str):
         return factory or "none"
+    if isinstance(factory, StartBackend):
+        return factory.backend + ("+network" if factory.network else "")
     return getattr(factory, "__qualname__", type(factory).__qualname__)

@@ -9,7 +9,7 @@ import time
 import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chimera.agents.base import Agent
@@ -48,14 +48,17 @@ class Submitter(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class StartBackend:
-    """Starts environments with one named backend."""
+    """Starts environments with one named backend, with a network if the user asked for one."""
 
     backend: str
+    network: bool = False
 
     def __call__(self, spec: EnvironmentSpec) -> Environment:
         from chimera.environments import start_environment
 
-        return start_environment(self.backend, spec)
+        return start_environment(
+            self.backend, replace(spec, network=True) if self.network else spec
+        )
 
 
 @dataclass(frozen=True, slots=True)
@@ -171,11 +174,16 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             env = NoEnvironment()
         if benchmark.grading == "fresh":
             with _boundary(EnvironmentFault, "starting the grading environment"):
-                env = benchmark.open_grading_environment(task, spec.start)
+                env = benchmark.open_grading_environment(task, _without_network(spec.start))
             stack.callback(_close, env)
             _open_environments[id(env)] = env
         with _boundary(GraderError, "grading"):
             return benchmark.grade(task, submission, env)
+
+
+def _without_network(start: StartEnvironment) -> StartEnvironment:
+    """What the user allowed the agent is not allowed to the checks."""
+    return replace(start, network=False) if isinstance(start, StartBackend) else start
 
 
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
