@@ -87,6 +87,7 @@ class ModelUser:
     tools: Sequence[Tool] = ()
     temperature: float | None = 0.0
     seed: int | None = None
+    max_tokens: int | None = 1024  # no customer writes more; a small model may not stop by itself
     empty_turns: int = 0  # how often the model said nothing
 
     def next(self, messages: Sequence[Mapping[str, Any]]) -> Turn:
@@ -100,7 +101,11 @@ class ModelUser:
 
     def _complete(self, seen: Sequence[Message]) -> Response:
         return self.provider.complete(
-            seen, tools=self.tools, temperature=self.temperature, seed=self.seed
+            seen,
+            tools=self.tools,
+            temperature=self.temperature,
+            max_tokens=self.max_tokens,
+            seed=self.seed,
         )
 
 
