@@ -230,7 +230,8 @@ def run_driver(name: str, arguments: argparse.Namespace) -> Row:
         unpacked = arguments.venvs / "HumanEvalPlus.jsonl"
         unpacked.write_bytes(gzip.decompress(plus.read_bytes()))
         variables["HUMANEVAL_OVERRIDE_PATH"] = str(unpacked)
-    command = [interpreter(name, arguments.venvs), __file__, "--driver", name]
+    # -P: a file beside this one must not be taken for a peer's package
+    command = [interpreter(name, arguments.venvs), "-P", __file__, "--driver", name]
     command += ["--rounds", str(arguments.rounds), "--workers", str(arguments.workers)]
     done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
     if done.returncode != 0:
