@@ -11,7 +11,6 @@ from __future__ import annotations
 import argparse
 import json
 import os
-import resource
 import statistics
 import subprocess
 import time
@@ -22,10 +21,9 @@ from pathlib import Path
 from chimera.environments.none import NoEnvironment
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
 from chimera.eval.evalplus import EvalPlusTask
-from chimera.sandbox import close_all
 
 THEIRS = """
-import json, resource, sys, time
+import json, sys, time
 from concurrent.futures import ThreadPoolExecutor
 from evalplus.data import get_human_eval_plus, get_human_eval_plus_hash
 from evalplus.evaluate import check_correctness, get_groundtruth
@@ -41,36 +39,24 @@ def grade(name):
         fast_check=True, min_time_limit=30.0)
     return all(found[kind][0] == "pass" for kind in ("base", "plus"))
 print("ready", file=out, flush=True)
-def used():
-    both = (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)
-    own, ended = map(resource.getrusage, both)
-    return own.ru_utime + own.ru_stime + ended.ru_utime + ended.ru_stime
 for line in sys.stdin:
-    begin, cpu = time.monotonic(), used()
+    begin = time.monotonic()
     with ThreadPoolExecutor(workers) as pool:
         passed = sum(pool.map(grade, names))
-    print(json.dumps([time.monotonic() - begin, used() - cpu, passed]), file=out, flush=True)
+    print(json.dumps([time.monotonic() - begin, passed]), file=out, flush=True)
 """
-
-
-def used() -> float:
-    """CPU seconds of this process and of all its children that have ended."""
-    parts = [resource.getrusage(w) for w in (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN)]
-    return sum(part.ru_utime + part.ru_stime for part in parts)
 
 
 def ours(
     benchmark: HumanEvalPlus, tasks: Sequence[EvalPlusTask], workers: int
-) -> tuple[float, float, int]:
+) -> tuple[float, int]:
     def grade(task: EvalPlusTask) -> bool:
         return benchmark.grade(task, benchmark.gold(task), NoEnvironment()).passed
 
-    begin, cpu = time.monotonic(), used()
+    begin = time.monotonic()
     with ThreadPoolExecutor(workers) as pool:
         passed = sum(pool.map(grade, tasks))
-    took = time.monotonic() - begin
-    close_all()  # so that the sandbox's CPU time is counted
-    return took, used() - cpu, passed
+    return time.monotonic() - begin, passed
 
 
 def main() -> None:
@@ -87,7 +73,6 @@ def main() -> None:
             benchmark.expected(task, kind)
     variables = {**os.environ, "HUMANEVAL_OVERRIDE_PATH": str(benchmark.source())}
     seconds: dict[str, list[float]] = {"chimera": [], "evalplus": []}
-    cpu: dict[str, list[float]] = {"chimera": [], "evalplus": []}
     passed: dict[str, int] = {}
     with subprocess.Popen(
         [str(arguments.official_python), "-c", THEIRS],
@@ -104,14 +89,12 @@ def main() -> None:
         if theirs.stdout.readline().strip() != "ready":
             raise SystemExit("evalplus did not start")
         for _ in range(arguments.rounds):
-            took, used_cpu, passed["chimera"] = ours(benchmark, tasks, arguments.workers)
+            took, passed["chimera"] = ours(benchmark, tasks, arguments.workers)
             seconds["chimera"].append(took)
-            cpu["chimera"].append(used_cpu)
             theirs.stdin.write("\n")
             theirs.stdin.flush()
-            took, used_cpu, passed["evalplus"] = json.loads(theirs.stdout.readline())
+            took, passed["evalplus"] = json.loads(theirs.stdout.readline())
             seconds["evalplus"].append(took)
-            cpu["evalplus"].append(used_cpu)
         theirs.stdin.close()
     middle = {name: statistics.median(each) for name, each in seconds.items()}
     print(
@@ -120,7 +103,6 @@ def main() -> None:
                 "tasks": len(tasks),
                 "workers": arguments.workers,
                 "seconds": seconds,
-                "cpu_seconds": cpu,
                 "median": middle,
                 "passed": passed,
                 "ratio": middle["evalplus"] / middle["chimera"],
