@@ -34,7 +34,7 @@ PARTS: Mapping[str, range] = {
 }
 EXAMPLES = (2, 3, 4)
 SHOWN_TESTS = 3
-LIMITS = Limits(cpu_seconds=10.0)
+LIMITS = Limits(cpu_seconds=10.0, wall_seconds=200.0)
 #: The template of the paper.
 QUESTION = (
     "You are an expert Python programmer, and here is your task: {text} "
