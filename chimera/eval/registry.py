@@ -15,6 +15,8 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
 
 ENTRY_POINT_GROUP = "chimera.benchmarks"
+#: What constructors call the data set's place.
+DATASET_PARAMETERS = ("dataset_path", "problems_path", "tasks_dir", "dataset_dir")
 
 #: slug → (module below chimera.eval.benchmarks, class)
 BENCHMARKS: Mapping[str, tuple[str, str]] = {
@@ -71,6 +73,7 @@ ALIASES: Mapping[str, str] = {
     "terminal-bench-2": "terminal-bench",
     "terminalbench": "terminal-bench",
 }
+BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
 def benchmark_class(name: str) -> type[Benchmark[Any]]:
@@ -86,7 +89,9 @@ def benchmark_class(name: str) -> type[Benchmark[Any]]:
     for entry in entry_points(group=ENTRY_POINT_GROUP):
         if entry.name == name:
             return _load(entry.module, entry.attr, name)
-    known = ", ".join(sorted([*BENCHMARKS, *(e.name for e in entry_points(group=ENTRY_POINT_GROUP))]))
+    known = ", ".join(
+        sorted([*BENCHMARKS, *(e.name for e in entry_points(group=ENTRY_POINT_GROUP))])
+    )
     raise UsageError(
         f"unknown benchmark '{name}'\n  Known: {known}\n"
         "  Your own: --benchmark package.module:ClassName, or an entry point in the group "
@@ -104,7 +109,7 @@ def create_benchmark(
     arguments: dict[str, Any] = {}
     if dataset is not None:
         target = next(
-            (p for p in ("dataset_path", "problems_path", "tasks_dir") if p in signature.parameters),
+            (name for name in DATASET_PARAMETERS if name in signature.parameters),
             None,
         )
         if target is None:
@@ -134,9 +139,7 @@ def convert(value: str, hint: Any, key: str) -> Any:
         origin = typing.get_origin(kind) or kind
         try:
             if origin is bool:
-                return {"true": True, "1": True, "yes": True, "false": False, "0": False, "no": False}[
-                    value.lower()
-                ]
+                return BOOLEANS[value.lower()]
             if origin in (int, float):
                 return origin(value)
             if origin is Path:
