@@ -220,6 +220,9 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
         before = self._measure(task, env)
+        # what the first build made must not look like part of the submission
+        if env.run_command("git clean -fdxq", cwd=TESTBED).exit_code != 0:
+            raise GraderError("the first build's products cannot be removed")
         application = apply_submission(
             env,
             submission.text,
