@@ -3,22 +3,15 @@
 from __future__ import annotations
 
 import hashlib
-import os
 import shutil
 import tarfile
 import tempfile
 from pathlib import Path
 
 from chimera.errors import DatasetError
-from chimera.eval.datasets import MAX_BYTES
+from chimera.eval.datasets import MAX_BYTES, cache_dir
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
-
-
-def cache_dir() -> Path:
-    """Where things that can be made again are kept: CHIMERA_CACHE_DIR or ~/.chimera/cache."""
-    configured = os.environ.get("CHIMERA_CACHE_DIR")
-    return Path(configured) if configured else Path.home() / ".chimera" / "cache"
 
 
 def archives_in(directory: Path) -> list[Path]:

@@ -2,21 +2,13 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+from chimera.eval.datasets import cache_dir
 from chimera.sandbox.inner import codec
-
-
-def cache_dir() -> Path:
-    configured = os.environ.get("CHIMERA_CACHE_DIR")
-    if configured:
-        return Path(configured)
-    home = os.environ.get("XDG_CACHE_HOME")
-    return (Path(home) if home else Path.home() / ".cache") / "chimera"
 
 
 def plain_data(area: str, key: str, make: Callable[[], Any]) -> Any:

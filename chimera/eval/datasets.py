@@ -33,9 +33,12 @@ def datasets_dir() -> Path:
 
 
 def cache_dir() -> Path:
-    """What can be made again at any time: model calls, expected outputs, build products."""
+    """Where things that can be made again are kept: model calls, expected outputs, builds."""
     configured = os.environ.get("CHIMERA_CACHE_DIR")
-    return Path(configured) if configured else Path.home() / ".cache" / "chimera"
+    if configured:
+        return Path(configured)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "chimera"
 
 
 def path_variable(slug: str) -> str:

@@ -20,9 +20,9 @@ from typing import Any, Literal
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
 from chimera.errors import DatasetError, EnvironmentFault
 from chimera.eval import harbor_attacks, harbor_verifier
-from chimera.eval.archives import archives_in, cache_dir, unpacked
+from chimera.eval.archives import archives_in, unpacked
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import DatasetBenchmark, Row, digest
+from chimera.eval.datasets import DatasetBenchmark, Row, cache_dir, digest
 from chimera.eval.types import Submission, Task, Verdict
 from chimera.types import JSON
 

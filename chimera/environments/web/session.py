@@ -427,7 +427,7 @@ class BrowserSession:
         tree = await self.answer(client.send("Accessibility.getFullAXTree"))
         boxes = None
         if self.settings.viewport_only:
-            request = {"computedStyles": []}
+            request: dict[str, list[str]] = {"computedStyles": []}
             snapshot = await self.answer(client.send("DOMSnapshot.captureSnapshot", request))
             boxes = snapshot_boxes(snapshot)
         return page_text(tree["nodes"], boxes, self.settings.viewport)

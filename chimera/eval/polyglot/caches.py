@@ -17,7 +17,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.archives import cache_dir
+from chimera.eval.datasets import cache_dir
 from chimera.eval.toolchains import REQUIREMENTS, missing_requirements
 
 #: Raised when what a cache holds changes, so that an older one is not taken for it.

@@ -12,12 +12,8 @@ from collections.abc import Callable
 from pathlib import Path
 
 from chimera.errors import EnvironmentFault
+from chimera.eval.datasets import cache_dir
 from chimera.types import JSON
-
-
-def cache_dir() -> Path:
-    configured = os.environ.get("CHIMERA_CACHE_DIR")
-    return Path(configured) if configured else Path.home() / ".chimera" / "cache"
 
 
 def digest(*values: JSON) -> str:

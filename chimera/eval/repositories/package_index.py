@@ -14,7 +14,8 @@ import urllib.request
 from pathlib import Path
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.repositories.cache import cache_dir, write_atomically
+from chimera.eval.datasets import cache_dir
+from chimera.eval.repositories.cache import write_atomically
 
 DEFAULT_INDEX = "https://pypi.org/simple"
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)

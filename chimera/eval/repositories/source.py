@@ -16,8 +16,9 @@ from pathlib import Path
 from typing import Protocol
 
 from chimera.errors import EnvironmentFault
+from chimera.eval.datasets import cache_dir
 from chimera.eval.repositories import package_index
-from chimera.eval.repositories.cache import cache_dir, digest, made_once
+from chimera.eval.repositories.cache import digest, made_once
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
 RECIPE = 1
