@@ -4,12 +4,12 @@
 #   scripts/docker-base.sh [TAG]
 #
 # Nothing is done when the tag is already there. Needs root, debootstrap and a running engine.
-# DOCKER names another client (podman), DEBIAN_MIRROR another archive.
+# DOCKER names another client (podman), DEBIAN_MIRROR an archive (default: the one apt uses).
 set -eu
 
 tag=${1:-chimera-base:bookworm}
 engine=${DOCKER:-docker}
-mirror=${DEBIAN_MIRROR:-http://deb.debian.org/debian}
+mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)}
 
 if "$engine" image inspect "$tag" >/dev/null 2>&1; then
     echo "$tag is there"

@@ -16,9 +16,13 @@ class WrappedEnvironment(Environment):
     name = "wrapped"
 
     def __init__(self, inner: Environment) -> None:
-        self.inner = inner
+        self._inner = inner
         self.workdir = inner.workdir
         self.system_prompt = inner.system_prompt
+
+    @property
+    def inner(self) -> Environment:
+        return self._inner
 
     @property
     def deadline(self) -> float | None:

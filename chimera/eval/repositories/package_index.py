@@ -17,13 +17,19 @@ from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.datasets import cache_dir
 from chimera.eval.repositories.cache import write_atomically
 
-DEFAULT_INDEX = "https://pypi.org/simple"
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)
 
 
 def index_url() -> str:
-    """The index in use: PIP_INDEX_URL, as pip reads it, or the public one."""
-    return os.environ.get("PIP_INDEX_URL", DEFAULT_INDEX).rstrip("/")
+    """The index in use: PIP_INDEX_URL, or the one pip uses by itself."""
+    configured = os.environ.get("PIP_INDEX_URL")
+    if not configured:
+        try:
+            from pip._internal.models.index import PyPI
+        except ImportError:
+            raise UsageError("set PIP_INDEX_URL: this Python has no pip to ask") from None
+        configured = str(PyPI.simple_url)
+    return configured.rstrip("/")
 
 
 def source_distribution(requirement: str) -> Path:

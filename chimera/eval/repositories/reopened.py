@@ -2,22 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from pathlib import Path
 
-from chimera.environments.base import Environment, Process
-from chimera.types import CommandResult
+from chimera.environments.base import Environment
+from chimera.eval.wrapped import WrappedEnvironment
 
 
-class ReopenedEnvironment(Environment):
+class ReopenedEnvironment(WrappedEnvironment):
     """Opens its inside when it is first used; `fresh()` gives one that nothing has touched."""
 
     name = "reopened"
 
     def __init__(self, open_inside: Callable[[], Environment]) -> None:
         self._open = open_inside
-        self._inside: Environment | None = None
+        self._opened: Environment | None = None
+        self._deadline: float | None = None
 
     @contextmanager
     def fresh(self) -> Iterator[Environment]:
@@ -26,60 +26,28 @@ class ReopenedEnvironment(Environment):
             env.deadline = self.deadline
             yield env
 
-    def inside(self) -> Environment:
-        if self._inside is None:
-            self._inside = self._open()
-            self._inside.deadline = self.deadline
-        return self._inside
+    @property
+    def inner(self) -> Environment:
+        if self._opened is None:
+            self._opened = self._open()
+            self._opened.deadline = self._deadline
+        return self._opened
 
-    def run_command(
-        self,
-        command: str | Sequence[str],
-        *,
-        timeout: float = 120.0,
-        cwd: str | None = None,
-        variables: Mapping[str, str] | None = None,
-        stdin: bytes | None = None,
-        output_bytes: int | None = None,
-    ) -> CommandResult:
-        return self.inside().run_command(
-            command,
-            timeout=timeout,
-            cwd=cwd,
-            variables=variables,
-            stdin=stdin,
-            output_bytes=output_bytes,
-        )
+    @property
+    def deadline(self) -> float | None:
+        return self._deadline
 
-    def open_process(
-        self,
-        command: Sequence[str],
-        *,
-        cwd: str | None = None,
-        variables: Mapping[str, str] | None = None,
-    ) -> Process:
-        return self.inside().open_process(command, cwd=cwd, variables=variables)
-
-    def read_file(self, path: str) -> bytes:
-        return self.inside().read_file(path)
-
-    def write_file(self, path: str, content: bytes | str) -> None:
-        self.inside().write_file(path, content)
-
-    def list_files(self, pattern: str = "**/*") -> list[str]:
-        return self.inside().list_files(pattern)
-
-    def copy_in(self, source: Path, target: str) -> None:
-        self.inside().copy_in(source, target)
-
-    def copy_out(self, source: str, target: Path) -> None:
-        self.inside().copy_out(source, target)
+    @deadline.setter
+    def deadline(self, value: float | None) -> None:
+        self._deadline = value
+        if self._opened is not None:
+            self._opened.deadline = value
 
     def stop_processes(self) -> None:
-        if self._inside is not None:
-            self._inside.stop_processes()
+        if self._opened is not None:
+            self._opened.stop_processes()
 
     def close(self) -> None:
-        if self._inside is not None:
-            self._inside.close()
-            self._inside = None
+        if self._opened is not None:
+            self._opened.close()
+            self._opened = None
