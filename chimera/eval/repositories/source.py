@@ -234,10 +234,11 @@ def _git(
         )
     }
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    # Tidying up in the background would move objects while a tree is being copied.
     # `git apply` outside of a repository would otherwise act on one that encloses the cache
     quiet["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
     done = subprocess.run(
-        ["git", "-C", str(folder), *arguments],
+        ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
         input=stdin,
         capture_output=True,
         text=True,
