@@ -103,9 +103,15 @@ CASES = [
 
 @pytest.mark.parametrize(("backend", "count"), CASES)
 def test_nothing_is_left(
-    backend: str, count: int, base_spec: Callable[[str], EnvironmentSpec]
+    backend: str,
+    count: int,
+    base_spec: Callable[[str], EnvironmentSpec],
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     spec = base_spec(backend)
+    tmp_path.chmod(0o755)
+    monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))  # other tests leave theirs elsewhere
     before = left_on_the_machine()
     kept = set(containers()) if backend == "docker" else set()
 

@@ -90,7 +90,7 @@ def test_permutation_of_darwins_maize_agrees_with_fisher():
     assert stats.paired_permutation(differences) == pytest.approx(0.05267, abs=5e-5)
 
 
-@settings(deadline=None)
+@settings(deadline=None, max_examples=15)
 @given(st.lists(st.integers(-5, 5), min_size=17, max_size=40))
 def test_sampled_permutation_is_a_probability_and_repeats(differences):
     first = stats.paired_permutation(differences, resamples=200, seed=1)
