@@ -39,7 +39,7 @@ OFFICIAL = {
 @dataclass(frozen=True, slots=True)
 class BenchmarkStatus:
     slug: str
-    state: str  # "validated" when a record shows gold passing and nothing failing, else "unproven"
+    state: str  # "validated": gold passes on every task; "partly": on those tried; or "unproven"
     tasks: str
     gold: str
     nothing: str
@@ -63,10 +63,11 @@ def _state(slug: str) -> BenchmarkStatus:
     )
     excepted = len(content.get("exceptions", ()))  # defects of the data set, each with its reason
     proven = gold["as_due"] + excepted >= gold["graded"] > 0
+    tasks, whole = content["tasks"], content.get("of", content["tasks"])
     return BenchmarkStatus(
         slug=slug,
-        state="validated" if proven else "partly validated",
-        tasks=str(content["tasks"]),
+        state="validated" if proven and tasks == whole else "partly validated",
+        tasks=str(tasks) if tasks == whole else f"{tasks} of {whole}",
         gold=f"{gold['as_due']}/{gold['graded']}",
         nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
         mutants=f"{mutants['as_due']}/{mutants['graded']}" if mutants["graded"] else "–",
