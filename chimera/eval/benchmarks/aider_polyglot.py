@@ -63,6 +63,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     """`languages` (a list) wins over `language`; both empty means all six."""
 
     slug = "aider-polyglot"
+    trials_per_core = 1
     grading = "fresh"
     environments = ("bubblewrap", "local")
     setup = (

@@ -79,6 +79,7 @@ class ArenaTask(Task):
 
 class DPAIArena(DatasetBenchmark[ArenaTask]):
     slug = "dpai-arena"
+    trials_per_core = 1
     setup = "Put JSON files of the DPAI Arena data set (java-spring-…-dataset.json) into it."
     files = ("java-spring-ee-dataset.json", "java-spring-data-dataset.json",
              "java-spring-data.5-records.json", "tasks.jsonl")  # fmt: skip

@@ -56,6 +56,7 @@ class FeatureTask(Task):
 
 class FeatureBench(DatasetBenchmark[FeatureTask]):
     slug = "feature-bench"
+    trials_per_core = 1
     setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
     grading = "fresh"
     environments = ("docker", "bubblewrap")

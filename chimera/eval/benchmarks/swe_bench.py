@@ -98,6 +98,7 @@ class SWEBenchConfig:
 
 class SWEBench(DatasetBenchmark[SWEBenchTask]):
     slug = "swe-bench"
+    trials_per_core = 1
     setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
     files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
              "{split}.jsonl", "{split}.json")  # fmt: skip

@@ -64,6 +64,7 @@ class PolyBenchTask(Task):
 
 class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
     slug = "swe-polybench"
+    trials_per_core = 1
     setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
     grading = "fresh"
     environments = ("docker", "bubblewrap")

@@ -52,6 +52,7 @@ Split = Literal["lite", "verified"]
 
 class SWTBench(DatasetBenchmark[SWEBenchTask]):
     slug = "swt-bench"
+    trials_per_core = 1
     setup = "Put SWE-bench Lite or Verified less SWT-Bench's exclusions into it, as JSONL."
     grading = "fresh"
     environments = ("bubblewrap", "docker")

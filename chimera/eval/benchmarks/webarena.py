@@ -64,6 +64,7 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     """The original tasks with the official evaluators; every declared one must hold."""
 
     slug: ClassVar[str] = "webarena"
+    trials_per_core: ClassVar[int] = 1
     setup: ClassVar[str] = (
         "Copy config_files/test.raw.json of the WebArena repository into it (812 tasks), start "
         "its sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
