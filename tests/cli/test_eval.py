@@ -233,8 +233,9 @@ def test_ctrl_c_stores_what_is_done_and_resume_finishes(tmp_path):
         *("--agent", "slow:Slow", "--concurrency", "2"),
     ]
     environment = {**os.environ, "PYTHONPATH": str(tmp_path), "HOME": str(tmp_path)}
+    interruptible = ["env", "--default-signal=INT"]  # whatever started the tests ignores
     process = subprocess.Popen(
-        command, cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
+        [*interruptible, *command], cwd=tmp_path, env=environment, stderr=subprocess.PIPE, text=True
     )
     for line in process.stderr:
         if line.startswith("[4/"):
