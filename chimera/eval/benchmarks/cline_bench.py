@@ -16,6 +16,7 @@ class ClineBench(HarborBenchmark):
     """`dataset_dir` is an earlier name of `dataset_path`."""
 
     slug = "cline-bench"
+    default_agent = "react"
     trials_per_core = 1
     setup = "Put the folder tasks/ of cline/cline-bench (or a .tar.gz, or JSON files) into it."
 

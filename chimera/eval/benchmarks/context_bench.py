@@ -56,6 +56,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
     suite file (YAML) or data file (JSONL, CSV) given as the data set."""
 
     slug = "context-bench"
+    default_agent = "react"
     setup = (
         "Put filesystem/ (filesystem_cloud.jsonl, files/, rubric.txt) and skills/ "
         "(dataset_select_use.csv) into it, or use a clone of letta-ai/letta-evals."

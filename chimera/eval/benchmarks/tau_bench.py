@@ -56,6 +56,7 @@ class TauTask(Task):
 class _Conversations(DatasetBenchmark[TauTask]):
     """What both versions share: conversations are run, collected, stored and graded alike."""
 
+    default_agent = "react"
     grading = "same"
     environments = ("none",)
 

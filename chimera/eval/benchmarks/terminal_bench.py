@@ -10,6 +10,7 @@ from chimera.eval.harbor import HarborBenchmark
 
 class TerminalBench(HarborBenchmark):
     slug = "terminal-bench"
+    default_agent = "terminal"
     trials_per_core = 1
     setup = (
         "Put the task folders (or a .tar.gz of them) into it: each has task.toml with "
