@@ -226,6 +226,8 @@ def default_environment(benchmark: Benchmark[Any], *, needs_commands: bool = Fal
     from chimera.environments import available
 
     reasons = []
+    if tuple(benchmark.environments) == ("none",):
+        return "none"  # the benchmark brings an environment of its own, or needs none
     for backend in benchmark.environments:
         if backend == "local" or (backend == "none" and needs_commands):
             continue

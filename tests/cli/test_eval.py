@@ -253,3 +253,14 @@ def test_ctrl_c_stores_what_is_done_and_resume_finishes(tmp_path):
     assert done.returncode == 0
     assert events[0]["done"] >= 4
     assert events[-1]["passed"] == 30
+
+
+def test_a_benchmark_with_an_environment_of_its_own_takes_any_agent(chimera, dataset):
+    dataset("tau2-bench")
+    ran = chimera(
+        "eval", "-b", "tau2-bench", "-o", "domain=mock", "-m", "scripted/text:x", "--dry-run"
+    )
+
+    assert ran.code == 0
+    assert "agent        react" in ran.out
+    assert "environment  none" in ran.out
