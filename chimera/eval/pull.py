@@ -23,6 +23,7 @@ from pathlib import Path
 
 from chimera.errors import DatasetError
 from chimera.eval.datasets import datasets_dir, digest
+from chimera.eval.registry import benchmark_class
 
 
 @dataclass(frozen=True, slots=True)
@@ -156,7 +157,11 @@ def pull(slug: str, *, target: Path | None = None) -> list[Path]:
     """Fetch every file of a data set into its directory; what is there and right is kept."""
     if slug not in SOURCES:
         known = ", ".join(sorted(SOURCES))
-        raise DatasetError(f"'{slug}' cannot be fetched by a command; these can: {known}")
+        hint = getattr(benchmark_class(slug), "setup", "")
+        raise DatasetError(
+            f"'{slug}' cannot be fetched by a command; these can: {known}\n"
+            f"  Put it into {target or datasets_dir() / slug}. {hint}"
+        )
     folder = target or datasets_dir() / slug
     folder.mkdir(parents=True, exist_ok=True)
     files = []
