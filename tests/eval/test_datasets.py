@@ -35,8 +35,8 @@ class Tiny(DatasetBenchmark):
         ("a.jsonl", b"\n" + LINES.encode() + b"\n\n"),
         ("a.json", json.dumps(ROWS).encode()),
         ("a.json", json.dumps({"tasks": ROWS}).encode()),
-        ("a.jsonl.gz", gzip.compress(LINES.encode())),
-        ("a.json.gz", gzip.compress(json.dumps(ROWS).encode())),
+        ("a.jsonl.gz", gzip.compress(LINES.encode(), mtime=0)),
+        ("a.json.gz", gzip.compress(json.dumps(ROWS).encode(), mtime=0)),
     ],
 )
 def test_rows_of_json_files(tmp_path, name, content):
@@ -74,7 +74,7 @@ def test_rows_of_parquet(tmp_path):
         ("a.jsonl", b"[1]\n", "a.jsonl:1: expected an object"),
         ("a.json", b"[1", "a.json: not valid JSON"),
         ("a.json", b'["x"]', "entry 0: expected an object"),
-        ("a.jsonl.gz", gzip.compress(LINES.encode() * 500)[:-20], "damaged"),
+        ("a.jsonl.gz", gzip.compress(LINES.encode() * 500, mtime=0)[:-20], "damaged"),
         ("a.jsonl.gz", b"not gzip at all", "damaged"),
         ("a.csv", b"id,n\na\n", "header's columns"),
         ("a.txt", b"", "not a known data file"),
