@@ -8,6 +8,9 @@ shift
 
 if ! docker info >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null; then
     log=$(mktemp)
+    # An engine that was killed leaves its number behind, which another process may have by now.
+    pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid
+    pgrep -x containerd >/dev/null || rm -f /var/run/docker/containerd/containerd.pid
     dockerd >"$log" 2>&1 &
     engine=$!
     trap 'kill "$engine" 2>/dev/null; wait "$engine" 2>/dev/null || true' EXIT
