@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import tempfile
+import time
 from pathlib import Path
 
 from chimera.attack.actions import MARKER
@@ -23,6 +24,15 @@ def own_processes() -> set[int]:
             if mark in variables.split(b"\0"):
                 found.add(int(entry.name))
     return found
+
+
+def processes_left() -> set[int]:
+    """`own_processes` after the moment that the kernel takes to clear a namespace away."""
+    for _ in range(50):
+        if not own_processes():
+            break
+        time.sleep(0.1)
+    return own_processes()
 
 
 def marked_files() -> set[str]:
@@ -57,7 +67,7 @@ class HostWatch:
 
     def traces(self) -> list[str]:
         """What was left behind, once every sandbox of this process is closed."""
-        left = [f"process {pid}" for pid in sorted(own_processes())]
+        left = [f"process {pid}" for pid in sorted(processes_left())]
         left += [f"file {path}" for path in sorted(marked_files() - self.files)]
         left += [f"mount {line}" for line in sorted(mounts() - self.mounts) if "chimera" in line]
         return left

@@ -4,14 +4,13 @@ from __future__ import annotations
 
 import errno
 import os
-import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
 
 from chimera.attack.catalogue import KINDS, attacks
-from chimera.attack.host import HostWatch, own_processes
+from chimera.attack.host import HostWatch, own_processes, processes_left
 from chimera.attack.run import attack, markdown, outcome
 from chimera.attack.targets import TARGETS
 from chimera.environments.base import Environment
@@ -119,11 +118,7 @@ def test_processes_of_the_sandbox_are_known_by_their_mark() -> None:
 
     assert own_processes()
     close_all()
-    for _ in range(100):  # the kernel takes a moment to clear a namespace away
-        if not own_processes():
-            break
-        time.sleep(0.1)
-    assert not own_processes()
+    assert not processes_left()
 
 
 def test_a_key_of_the_host_does_not_reach_an_answer(monkeypatch: pytest.MonkeyPatch) -> None:
