@@ -210,7 +210,7 @@ class Workspace(NoEnvironment):
     ("stated", "found"),
     [
         ("./sample-0", ["sample-0/art.html"]),
-        ("/work/sample-0/", ["sample-0/art.html"]),
+        ("/somewhere/sample-0/", ["sample-0/art.html"]),
         ("/etc", []),
         ("sample-0/..", []),
         (None, []),
