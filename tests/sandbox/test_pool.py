@@ -104,15 +104,27 @@ def test_a_time_out_is_tried_again_alone(monkeypatch: pytest.MonkeyPatch) -> Non
     assert tries == [False, True, False, True, False]
 
 
+FORKING = """
+import os
+from chimera.sandbox import close_all, run_program
+assert run_program("print(1)").ok
+child = os.fork()
+if child == 0:
+    ok = run_program("print(2)").stdout == b"2\\n"
+    close_all()
+    os._exit(0 if ok else 1)
+assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
+assert run_program("print(3)").stdout == b"3\\n"
+print("both served")
+"""
+
+
 def test_a_forked_process_starts_servers_of_its_own() -> None:
-    assert run_program("print(1)").ok
-    child = os.fork()
-    if child == 0:
-        ok = run_program("print(2)").stdout == b"2\n"
-        close_all()
-        os._exit(0 if ok else 1)
-    assert os.waitstatus_to_exitcode(os.waitpid(child, 0)[1]) == 0
-    assert run_program("print(3)").stdout == b"3\n"
+    done = subprocess.run(
+        [sys.executable, "-c", FORKING], capture_output=True, text=True, check=True
+    )
+
+    assert done.stdout == "both served\n"
 
 
 def test_importing_starts_nothing() -> None:
