@@ -1,10 +1,11 @@
 """What a trial costs beside the model: Chimera and Inspect AI on the same trivial tasks.
 
-    python benchmarks/overhead.py [--trials 10000] [--peer-trials 1000] [--no-peer]
+    python benchmarks/overhead.py [--trials 10000] [--samples 1] [--peer-trials 1000] [--no-peer]
 
 Both run a scripted model that answers at once, score by comparing text, and store every sample.
 Reported: CPU milliseconds a trial (all threads, start-up taken off by a run of one trial), peak
-memory, and the ratio. The peer is installed into a virtual environment of its own; the vocabulary
+memory, and the ratio. The list of tasks is part of that memory; `--trials 100000 --samples 100`
+shows what the trials themselves leave behind. The peer is installed into a virtual environment of its own; the vocabulary
 that it would download to count tokens is replaced by bytes, so that it runs without a network.
 """
 
@@ -31,9 +32,12 @@ class Trivial(Benchmark):
     def tasks(self): return [{"id": str(i), "prompt": f"Say hello, {i}."} for i in range(self.n)]
     def evaluate(self, task, agent_output, env): return agent_output == "hello"
 
-n = int(sys.argv[1])
-agent = create_agent("direct", model="scripted/text:hello")
-result = Harness(benchmark=Trivial(n), agent=agent, store=f"{sys.argv[2]}/run.chi").run()
+n, samples = int(sys.argv[1]), int(sys.argv[3])
+harness = Harness(
+    benchmark=Trivial(n // samples), samples=samples, store=f"{sys.argv[2]}/run.chi",
+    agent=create_agent("direct", model="scripted/text:hello"),
+)
+result = harness.run()
 assert result.passed == n, result
 usage = resource.getrusage(resource.RUSAGE_SELF)
 print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
@@ -68,13 +72,13 @@ print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 """
 
 
-def measure(python: str, script: str, trials: int) -> tuple[float, float]:
+def measure(python: str, script: str, trials: int, samples: int = 1) -> tuple[float, float]:
     """(CPU seconds, peak MB) of one run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "driver.py"
         file.write_text(textwrap.dedent(script), encoding="utf-8")
         done = subprocess.run(
-            [python, str(file), str(trials), folder],
+            [python, str(file), str(trials), folder, str(samples)],
             capture_output=True, text=True, check=False, cwd=folder,
             env={**os.environ, "TIKTOKEN_CACHE_DIR": folder},
         )  # fmt: skip
@@ -96,6 +100,7 @@ def peer_python() -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
     parser.add_argument("--trials", type=int, default=10_000)
+    parser.add_argument("--samples", type=int, default=1, help="of each task, in Chimera's run")
     parser.add_argument("--peer-trials", type=int, default=1_000)
     parser.add_argument("--no-peer", action="store_true")
     arguments = parser.parse_args()
@@ -106,7 +111,8 @@ def main() -> None:
     print(f"{'':12} {'trials':>8} {'CPU ms a trial':>15} {'peak MB':>9} {'MB for one':>11}")
     for name, python, script, trials in contestants:
         base, base_memory = measure(python, script, 1)
-        cpu, memory = measure(python, script, trials)
+        samples = arguments.samples if name == "chimera" else 1
+        cpu, memory = measure(python, script, trials, samples)
         costs[name] = (cpu - base) / (trials - 1) * 1000
         print(f"{name:12} {trials:8} {costs[name]:15.3f} {memory:9.0f} {base_memory:11.0f}")
     if len(costs) == 2:

@@ -64,6 +64,10 @@ class EnvironmentFactory:
         return NoEnvironment() if env is None else env
 
 
+#: A task, the number of its sample, and what answers it.
+Planned = tuple[Any, int, Agent | Submitter]
+
+
 class Interrupted(KeyboardInterrupt):
     """Ctrl-C, after what was done has been stored."""
 
@@ -86,7 +90,7 @@ class Harness:
     attempts: int = 3
     store: RunStore | Path | str | None = None
     tasks: Sequence[Any] | None = None  # a selection of the benchmark's; None is all of them
-    predictions: Sequence[tuple[Any, int, Submitter]] | None = None  # stored answers, not an agent
+    predictions: Sequence[Planned] | None = None  # stored answers, not an agent
     manifest: dict[str, JSON] = field(default_factory=dict)
     observer: Observer = field(default_factory=SilentObserver)
     #: Stop when this many trials in a row ended with the same fault of the infrastructure.
@@ -97,14 +101,12 @@ class Harness:
         if self.samples < 1:
             raise UsageError(f"samples must be at least 1, got {self.samples}")
         store = self._open_store()
-        known = store.known()
         budget = StoredBudget(self.budget, store) if self.budget is not None else None
-        plan = list(self._plan())
+        plan = self._plan()
         if not plan:
             raise UsageError(f"{self.benchmark.name()}: no task to run")
-        done = {key for key, digest in self._digests(plan) if known.get(key) == (digest, True)}
         self._describe(store, plan)
-        self.observer.planned(len(plan), len(done))
+        self.observer.planned(len(plan), self._count_done(plan, store))
 
         def work(spec: TrialSpec) -> TrialRecord:
             self.observer.started(spec.task["id"], spec.sample)
@@ -113,9 +115,9 @@ class Harness:
         cores = os.cpu_count() or 1
         workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
         executor: ThreadExecutor[TrialSpec, TrialRecord] = ThreadExecutor(
-            work, min(workers, max(1, len(plan)))
+            work, min(workers, len(plan))
         )
-        stopped = self._drive(executor, self._pending(plan, done, known, store), store)
+        stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
             benchmark=self.benchmark.name(),
@@ -158,48 +160,43 @@ class Harness:
         finally:
             executor.stop()
 
-    def _plan(self) -> Iterator[tuple[Any, int, Agent | Submitter]]:
+    def _plan(self) -> Plan:
         if self.predictions is not None:
-            yield from self.predictions
-            return
+            return self.predictions
         tasks = self.benchmark.tasks() if self.tasks is None else self.tasks
         seen: set[str] = set()
         for task in tasks:
             if task["id"] in seen:
                 raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
-        for sample in range(self.samples):
-            for task in tasks:
-                yield task, sample, self.agent
+        return _Rounds(tasks, self.samples, self.agent)
 
-    def _digests(
-        self, plan: Sequence[tuple[Any, int, Agent | Submitter]]
-    ) -> Iterator[tuple[tuple[str, int], str]]:
+    def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = digest(self.identity())
-        tasks: dict[int, str] = {}
-        for task, sample, agent in plan:
-            content = tasks.get(id(task))
-            if content is None:
-                content = tasks[id(task)] = digest(task)
+        contents: dict[str, str] = {}  # of tasks that come again with another sample
+        for planned in plan:
+            task, sample, agent = planned
+            content = contents.get(task["id"]) or digest(task)
+            if self.samples > 1:
+                contents[task["id"]] = content
             own = "" if agent is self.agent else digest(_identity_of(agent))
-            yield (task["id"], sample), digest([base, content, sample, own])
+            yield planned, digest([base, content, sample, own])
 
-    def _pending(
-        self,
-        plan: Sequence[tuple[Any, int, Agent | Submitter]],
-        done: set[tuple[str, int]],
-        known: dict[tuple[str, int], tuple[str, bool]],
-        store: RunStore,
-    ) -> Iterator[TrialSpec]:
+    def _count_done(self, plan: Plan, store: RunStore) -> int:
+        if store.is_new():
+            return 0
+        return sum(
+            store.state(task["id"], sample) == (trial_digest, True)
+            for (task, sample, _), trial_digest in self._digests(plan)
+        )
+
+    def _pending(self, plan: Plan, store: RunStore) -> Iterator[TrialSpec]:
+        """What is left to do, made one at a time: a run's memory does not grow with its trials."""
         start = self._start()
-        for (task, sample, agent), (key, trial_digest) in zip(
-            plan, self._digests(plan), strict=True
-        ):
-            if key in done:
+        for (task, sample, agent), trial_digest in self._digests(plan):
+            stored, graded = store.state(task["id"], sample) or ("", False)
+            if graded and stored == trial_digest:
                 continue
-            prior = None
-            if key in known and known[key] == (trial_digest, False):
-                prior = store.record(*key)
             yield TrialSpec(
                 benchmark=self.benchmark,
                 task=task,
@@ -209,7 +206,7 @@ class Harness:
                 limits=self.limits,
                 attempts=self.attempts,
                 digest=trial_digest,
-                prior=prior,
+                prior=store.record(task["id"], sample) if stored == trial_digest else None,
             )
 
     def identity(self) -> dict[str, JSON]:
@@ -234,7 +231,7 @@ class Harness:
             return self.store
         return RunStore(":memory:" if self.store is None else self.store, create=True)
 
-    def _describe(self, store: RunStore, plan: Sequence[tuple[Any, int, Any]]) -> None:
+    def _describe(self, store: RunStore, plan: Plan) -> None:
         known = store.manifest()
         store.set_manifest(
             {
@@ -246,8 +243,25 @@ class Harness:
                 **self.manifest,
             }
         )
-        tasks = {task["id"]: task for task, _, _ in plan}
-        store.add_tasks(list(tasks.values()))
+        store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
+
+
+@dataclass(frozen=True, slots=True)
+class _Rounds:
+    """Every task once for each sample, a whole round at a time, without a list of them all."""
+
+    tasks: Sequence[Any]
+    samples: int
+    agent: Agent | Submitter
+
+    def __len__(self) -> int:
+        return len(self.tasks) * self.samples
+
+    def __iter__(self) -> Iterator[Planned]:
+        return ((task, n, self.agent) for n in range(self.samples) for task in self.tasks)
+
+
+Plan = _Rounds | Sequence[Planned]
 
 
 class _Streak:

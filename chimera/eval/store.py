@@ -9,7 +9,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
 
@@ -121,15 +121,15 @@ class RunStore:
             for key, value in self._rows("SELECT key, value FROM manifest ORDER BY key")
         }
 
-    def add_tasks(self, tasks: Sequence[Mapping[str, Any]]) -> None:
+    def add_tasks(self, tasks: Iterable[Mapping[str, Any]]) -> None:
         """What people see of the tasks: never the gold answers or hidden tests."""
         with self._transaction():
             self._connection.executemany(
                 "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
-                [
+                (
                     (task["id"], redact(task["prompt"]), _json(task.get("metadata", {})))
                     for task in tasks
-                ],
+                ),
             )
 
     def task_prompt(self, task_id: str) -> str:
@@ -237,10 +237,18 @@ class RunStore:
                 ),
             )
 
-    def known(self) -> dict[tuple[str, int], tuple[str, bool]]:
-        """(task, sample) → its digest, and whether it has a verdict."""
-        query = "SELECT task_id, sample, digest, status IN ('passed', 'failed') FROM trials"
-        return {(row[0], row[1]): (row[2], bool(row[3])) for row in self._rows(query)}
+    def is_new(self) -> bool:
+        return not any(self._rows("SELECT 1 FROM trials LIMIT 1"))
+
+    def state(self, task_id: str, sample: int) -> tuple[str, bool] | None:
+        """A stored trial's digest, and whether it has a verdict."""
+        query = (
+            "SELECT digest, status IN ('passed', 'failed') FROM trials "
+            "WHERE task_id = ? AND sample = ?"
+        )
+        for digest, graded in self._rows(query, (task_id, sample)):
+            return digest, bool(graded)
+        return None
 
     def submission(self, task_id: str, sample: int) -> Submission | None:
         trial = self._trial_id(task_id, sample)

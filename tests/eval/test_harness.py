@@ -198,7 +198,7 @@ def killed_and_resumed(tmp_path, generator):
     survived = 0
     if store.exists():
         with RunStore(store, create=True) as opened:
-            survived = len(opened.known())
+            survived = len(opened.trial_keys())
     done = subprocess.run(command, capture_output=True, text=True, check=True)
     runs = (tmp_path / "log").read_text().splitlines()
     assert len(runs) <= 240 + 8, "more than the trials that were under way ran twice"

@@ -62,16 +62,15 @@ def test_a_trial_is_there_once_however_often_it_is_written(store):
     assert list(store.rows("SELECT COUNT(*) FROM calls")) == [(1,)]
 
 
-def test_known_tells_trials_with_a_verdict_from_the_rest(store):
+def test_the_state_tells_trials_with_a_verdict_from_the_rest(store):
     store.write(RECORD)
     store.write(TrialRecord("e", 0, "d2", error=TrialError("agent", "x")))
     store.write(TrialRecord("s", 0, "d3", submission=Submission("x")))
 
-    assert store.known() == {
-        ("t/1", 2): ("d", True),
-        ("e", 0): ("d2", False),
-        ("s", 0): ("d3", False),
-    }
+    assert store.state("t/1", 2) == ("d", True)
+    assert store.state("e", 0) == ("d2", False)
+    assert store.state("s", 0) == ("d3", False)
+    assert store.state("t/1", 0) is None
 
 
 def test_a_transaction_that_fails_leaves_no_trace(store):
