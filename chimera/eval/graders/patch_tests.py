@@ -22,7 +22,7 @@ from chimera.types import JSON, CommandResult
 
 #: More than any real test log; what is longer was flooded.
 LOG_BYTES = 64 * 1024**2
-KEPT_LOG = 200_000
+KEPT_LOG = 2_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,8 +178,10 @@ def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> 
         "witness": outcome.witnessed is not None,
         "exit_code": outcome.result.exit_code,
     }
+    if official.ungradable:
+        metrics["ungradable"] = True
     if outcome.result.timed_out:
-        metrics["timed_out"] = True
+        metrics.update(timed_out=True, timeout=plan.timeout)
     if outcome.tampered:
         metrics["tampering"] = True
     if outcome.witnessed and outcome.witnessed.resolved and not official.resolved:
