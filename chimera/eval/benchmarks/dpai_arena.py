@@ -156,8 +156,8 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
         if task["build_system"] != "maven":
             return checkout.open_tree(tree, start)
         # what the gold state needs must be there too, or no upgrade could ever be built
-        whole = self._whole(task)
-        repository = maven.warmed_repository(whole, GOALS[task["track"]], start)
+        states = (tree, self._whole(task))
+        repository = maven.warmed_repository(states, GOALS[task["track"]], start)
         return checkout.open_tree(tree, start, mounts={str(repository): maven.REPOSITORY})
 
     open_grading_environment = open_environment
