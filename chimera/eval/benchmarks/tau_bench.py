@@ -261,8 +261,8 @@ class Tau2Bench(_Conversations):
         domain, row = self._domain(), task["row"]
         history = (row.get("initial_state") or {}).get("message_history") or []
         world = replay(domain.world(row, self.retrieval), row, history).world
-        offered = list(world.user.visible()) if world.user is not None else []
-        if row.get("user_tools") is not None:
+        offered = None if world.user is None else list(world.user.visible())
+        if offered is not None and row.get("user_tools") is not None:
             offered = [known for known in offered if known.name in row["user_tools"]]
         user = _LazyUser(self.user_model, domain, row.get("user_scenario") or "", offered)
         talk = Conversation(world.respond, user, Rules(max_steps=self.max_steps))
@@ -300,11 +300,11 @@ class Tau2Bench(_Conversations):
         return {"actions": actions, "outputs": list(criteria.get("communicate_info") or ())}
 
     def nothing_is_right(self, task: TauTask) -> bool:
-        from chimera.eval.tau.rewards import DEFAULT_BASIS, gold_world, replay
+        from chimera.eval.tau.rewards import basis_of, gold_world, replay
 
         row, domain = task["row"], self._domain()
         criteria = row.get("evaluation_criteria") or {}
-        basis = set(criteria.get("reward_basis") or DEFAULT_BASIS)
+        basis = basis_of(criteria)
         judged = "NL_ASSERTION" in basis and criteria.get("nl_assertions")
         spoken = "COMMUNICATE" in basis and criteria.get("communicate_info")
         if judged or spoken or basis & {"ACTION", "ENV_ASSERTION"}:
@@ -392,7 +392,7 @@ class TauBench(_Conversations):
 
         domain = self._domain()
         toolkit = domain.toolkit()
-        user = _LazyUser(self.user_model, None, task["row"].get("instruction") or "", [])
+        user = _LazyUser(self.user_model, None, task["row"].get("instruction") or "", None)
         rules = Rules(self.max_steps, None, TERMINATING, agent_steps_only=True)
         talk = Conversation(toolkit.respond, user, rules)
         return TauEnvironment(talk, toolkit.visible(), domain.policy())
@@ -440,9 +440,13 @@ class TauBench(_Conversations):
 
 
 class _LazyUser:
-    """The simulated customer; its model is only asked for when the agent speaks to it."""
+    """The simulated customer; its model is only asked for when the agent speaks to it.
 
-    def __init__(self, model: str, domain: Domain | None, scenario: Any, tools: list[Any]) -> None:
+    `tools` is None where the domain gives customers none; a task may leave them none of some."""
+
+    def __init__(
+        self, model: str, domain: Domain | None, scenario: Any, tools: list[Any] | None
+    ) -> None:
         self._model, self._domain, self._scenario, self._tools = model, domain, scenario, tools
         self._user: Any = None
 
@@ -462,9 +466,10 @@ class _LazyUser:
         if self._domain is None:
             prompt = legacy_user_prompt(self._scenario)
         else:
-            guidelines = self._domain.guidelines(with_tools=bool(self._tools))
-            prompt = user_prompt(guidelines, self._scenario, with_tools=bool(self._tools))
-        tools = [SchemaTool.of(known) for known in self._tools]
+            with_tools = self._tools is not None
+            guidelines = self._domain.guidelines(with_tools=with_tools)
+            prompt = user_prompt(guidelines, self._scenario, with_tools=with_tools)
+        tools = [SchemaTool.of(known) for known in self._tools or ()]
         return ModelUser(create_provider(self._model), prompt, tools)
 
 

@@ -166,6 +166,7 @@ def _dumped(values: Any) -> Any:
 
 class AirlineTools(Toolkit):
     official = "AirlineTools"
+    database = _database
     arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "reservation_id": "Id of the reservation, e.g. 'ZFA04Y'.",
@@ -307,7 +308,8 @@ class AirlineTools(Toolkit):
         price = sum(flight["price"] for flight in reservation["flights"]) * len(passengers)
         if insurance == "yes":
             price += INSURANCE_FEE * len(passengers)
-        self._pay(user, payment_methods, price + BAG_FEE * nonfree_baggages)
+        price += BAG_FEE * nonfree_baggages
+        self._pay(user, payment_methods, price)
         for day in days:
             day["available_seats"][cabin] -= len(passengers)
         self.db["reservations"][reservation_id] = dict(reservation)

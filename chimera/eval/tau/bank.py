@@ -116,6 +116,24 @@ def bullets(*lines: str) -> str:
     return "\n".join(f"  - {line}" for line in lines)
 
 
+def listed(table: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
+    """Records of a table as text."""
+    if not found:
+        return f"No records found in '{table}'."
+    lines = [f"Found {len(found)} record(s) in '{table}':\n"]
+    for position, (key, record) in enumerate(found, 1):
+        lines.append(f"{position}. Record ID: {key}")
+        lines += [f"   {field}: {value}" for field, value in record.items()]
+        lines.append("")
+    return "\n".join(lines)
+
+
+def history(tool: str, done: str, subject: str, records: str, none: str) -> str:
+    """The form of most reading tools: what was done, then the records or that none are."""
+    shown = f"\n{none}" if "No records found" in records else records
+    return "\n".join([done, "", f"Executed: {tool}", f"{subject}:", shown])
+
+
 class Bank(Toolkit):
     """A toolkit over the books."""
 
@@ -154,14 +172,7 @@ class Bank(Toolkit):
             for key, record in self.table(table).items()
             if all(record.get(field) == value for field, value in wanted.items())
         ]
-        if not found:
-            return f"No records found in '{table}'."
-        lines = [f"Found {len(found)} record(s) in '{table}':\n"]
-        for position, (key, record) in enumerate(found, 1):
-            lines.append(f"{position}. Record ID: {key}")
-            lines += [f"   {field}: {value}" for field, value in record.items()]
-            lines.append("")
-        return "\n".join(lines)
+        return listed(table, found)
 
     def _is_listed(self, table: str, field: str, value: Any) -> bool:
         return "No records found" not in self._query(table, field, value)
@@ -169,7 +180,4 @@ class Bank(Toolkit):
     def _history(
         self, tool: str, done: str, subject: str, query: tuple[str, str, Any], none: str
     ) -> str:
-        """The form of most reading tools: what was done, then the records or that none are."""
-        result = self._query(*query)
-        shown = f"\n{none}" if "No records found" in result else result
-        return "\n".join([done, "", f"Executed: {tool}", f"{subject}:", shown])
+        return history(tool, done, subject, self._query(*query), none)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import datetime
 from typing import Any
 
 from chimera.eval.tau.bank import (
@@ -11,6 +12,8 @@ from chimera.eval.tau.bank import (
     bullets,
     days_since,
     digest_id,
+    history,
+    listed,
     need,
     number,
     one_of,
@@ -342,12 +345,29 @@ class AccountTools(Bank):
 
     @tool("read", discoverable=True)
     def get_bank_account_transactions_9173(self, account_id: str) -> str:
+        """The latest first; those of a day stay in the order of the books."""
         need(account_id, "Error: Missing required parameter: account_id")
         self._account(account_id)
-        return self._history(
+        table = "bank_account_transaction_history"
+        found = [
+            (key, entry)
+            for key, entry in self.table(table).items()
+            if entry.get("account_id") == account_id
+        ]
+        found.sort(key=lambda item: _moment(str(item[1].get("date", ""))), reverse=True)
+        return history(
             "get_bank_account_transactions_9173",
             "Bank account transactions retrieved successfully.",
             f"Transactions for account {account_id}",
-            ("bank_account_transaction_history", "account_id", account_id),
+            listed(table, found),
             "No transactions found for this account.",
         )
+
+
+def _moment(text: str) -> datetime.datetime:
+    for form in ("%m/%d/%Y %H:%M:%S", "%m/%d/%Y"):
+        try:
+            return datetime.datetime.strptime(text, form)
+        except ValueError:
+            continue
+    return datetime.datetime.min

@@ -78,8 +78,8 @@ class Conversation:
                 self._add({"role": "user", "content": turn.text})
                 if turn.stops:
                     self.termination = "user_stop"
-                    return None
-                self._check_limits()
+                if not (turn.stops and self.rules.agent_steps_only):
+                    self._check_limits()
                 return None if self.termination else turn.text
             for call in turn.calls:
                 self._run(Call(call.name, call.arguments or {}, "user", self._call_id()))

@@ -20,7 +20,7 @@ from copy import deepcopy
 from dataclasses import dataclass
 from typing import Any, ClassVar, Literal, TypeVar
 
-from pydantic import BaseModel, create_model
+from pydantic import BaseModel, ConfigDict, create_model
 
 from chimera.types import JSON
 
@@ -90,6 +90,8 @@ class Toolkit:
     """
 
     official: ClassVar[str]
+    #: The model of the database, which a task's own data are checked with.
+    database: ClassVar[type[BaseModel]]
     #: What a parameter means, by its name; shown to the model.
     arguments: ClassVar[Mapping[str, str]] = {}
     tools: ClassVar[Mapping[str, ToolFunction]] = {}
@@ -127,7 +129,7 @@ class Toolkit:
 
     def update_db(self, changes: Mapping[str, Any]) -> None:
         """Lay a task's data over the database; the task keeps its own."""
-        self.db = deep_update(self.db, deepcopy(changes))
+        self.db = normalised(self.database, deep_update(self.db, changes))
 
     def state_hash(self) -> str:
         return state_hash(self.db)
@@ -214,12 +216,12 @@ def check_arguments(
         )
 
 
-def model(title: str, /, **fields: Any) -> type[BaseModel]:
+def model(title: str, config: ConfigDict | None = None, /, **fields: Any) -> type[BaseModel]:
     """A pydantic model from `field=type` and `field=(type, default)`, for reports in its words."""
     declared = {
         key: kind if isinstance(kind, tuple) else (kind, ...) for key, kind in fields.items()
     }
-    return create_model(title, **declared)  # type: ignore[no-any-return, call-overload]
+    return create_model(title, __config__=config, **declared)  # type: ignore[no-any-return, call-overload]
 
 
 def checked(kind: type[BaseModel], value: Mapping[str, Any]) -> Record:

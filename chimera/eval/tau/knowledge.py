@@ -35,7 +35,9 @@ VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
 }
 DEFAULT_VARIANT = "bm25_grep"
 RESULTS = 10
-K1, B = 1.5, 0.75
+K1, B, EPSILON = 1.5, 0.75, 0.25
+#: Officially the time it took; it is no part of what is found.
+TIMING = "\n\n[Timing: retrieval=0ms, total=0ms]"
 
 
 def _variant(name: str) -> tuple[str, tuple[str, ...]]:
@@ -105,29 +107,40 @@ def _ranked(found: Sequence[tuple[Mapping[str, str], float]]) -> str:
 
 
 class Bm25:
-    """Okapi BM25 over the words of the documents."""
+    """Okapi BM25 over the words of the documents, with the weights of the package rank_bm25: a word
+    that stands in more than half of them weighs a quarter of the average instead of less than 0."""
 
     def __init__(self, found: Sequence[Mapping[str, str]]) -> None:
         self._documents = found
         self._words = [Counter(d["content"].lower().split()) for d in found]
-        self._lengths = [sum(words.values()) for words in self._words]
-        self._average = sum(self._lengths) / max(1, len(found))
-        self._spread = Counter(word for words in self._words for word in words)
+        lengths = [sum(words.values()) for words in self._words]
+        average = sum(lengths) / max(1, len(found))
+        self._lengths = [K1 * (1 - B + B * length / average) for length in lengths]
+        self._weights = _weights(Counter(word for words in self._words for word in words), found)
 
     def search(self, query: str, count: int) -> Sequence[tuple[Mapping[str, str], float]]:
-        scores = [self._score(query.lower().split(), n) for n in range(len(self._documents))]
-        best = sorted(range(len(scores)), key=lambda n: (-scores[n], n))[:count]
-        return [(self._documents[n], scores[n]) for n in best if scores[n] > 0]
+        """The best documents; all have a place, also those that share no word with the query."""
+        words = query.lower().split()
+        scores = [self._score(words, n) for n in range(len(self._documents))]
+        best = sorted(range(len(scores)), key=lambda n: scores[n], reverse=True)[:count]
+        return [(self._documents[n], scores[n]) for n in best] if words else []
 
     def _score(self, query: Sequence[str], number: int) -> float:
-        words, total = self._words[number], len(self._documents)
-        length = K1 * (1 - B + B * self._lengths[number] / self._average)
-        score = 0.0
-        for word in query:
-            spread, count = self._spread[word], words[word]
-            rarity = math.log(1 + (total - spread + 0.5) / (spread + 0.5))
-            score += rarity * count * (K1 + 1) / (count + length)
-        return score
+        words, length = self._words[number], self._lengths[number]
+        return sum(
+            self._weights.get(word, 0.0) * words[word] * (K1 + 1) / (words[word] + length)
+            for word in query
+        )
+
+
+def _weights(spread: Mapping[str, int], found: Sequence[object]) -> Mapping[str, float]:
+    """How much each word says, from the number of documents it stands in."""
+    weights = {
+        word: math.log(len(found) - count + 0.5) - math.log(count + 0.5)
+        for word, count in spread.items()
+    }
+    least = EPSILON * sum(weights.values()) / max(1, len(weights))
+    return {word: least if weight < 0 else weight for word, weight in weights.items()}
 
 
 @lru_cache(maxsize=4)
@@ -158,7 +171,7 @@ class SearchingTools(KnowledgeTools):
     def KB_search(self, query: str) -> str:
         """Search the knowledge base by words."""
         found = _index(self._folder).search(query, RESULTS)
-        return _ranked(found) if found else f"No results found for query: {query}"
+        return (_ranked(found) if found else "No relevant documents found.") + TIMING
 
     @tool("read")
     def grep(self, pattern: str) -> str:

@@ -96,10 +96,10 @@ class LegacyAirline(LegacyToolkit):
     arguments: ClassVar[Mapping[str, str]] = {**AirlineTools.arguments, "thought": "The thought."}
 
     def _day(self, flight: dict[str, Any], cabin: str, travellers: int) -> dict[str, Any]:
-        number, date = flight["flight_number"], flight["date"]
+        number = flight["flight_number"]
         if number not in self.db["flights"]:
             raise Refused(f"flight {number} not found")
-        dates = self.db["flights"][number]["dates"]
+        dates, date = self.db["flights"][number]["dates"], flight["date"]
         if date not in dates:
             raise Refused(f"flight {number} not found on date {date}")
         day: dict[str, Any] = dates[date]
@@ -166,7 +166,8 @@ class LegacyAirline(LegacyToolkit):
             price += flight["price"] * len(passengers)
         if insurance == "yes":
             price += INSURANCE_FEE * len(passengers)
-        self._pay(user, reservation["payment_history"], price + BAG_FEE * nonfree_baggages)
+        price += BAG_FEE * nonfree_baggages
+        self._pay(user, reservation["payment_history"], price)
         self.db["reservations"][reservation_id] = reservation
         user["reservations"].append(reservation_id)
         return reservation

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
-from chimera.eval.tau.kernel import Database, Record, Toolkit, model, normalised, tool
+from chimera.eval.tau.kernel import (
+    Database,
+    Record,
+    Toolkit,
+    checked,
+    model,
+    normalised,
+    tool,
+)
 
 Status = Literal["pending", "completed"]
 
-_task = model(
-    "Task", task_id=str, title=str, description=(str | None, None), status=(Status, "pending")
-)
+_task = model("Task", task_id=str, title=str, description=(str | None, None), status=Status)
 _user = model("User", user_id=str, name=str, tasks=list[str])
 _database = model("MockDB", tasks=dict[str, _task], users=dict[str, _user])  # type: ignore[valid-type]
 _notification = model(
@@ -34,6 +40,7 @@ def load_user(raw: Any) -> Database:
 
 class MockTools(Toolkit):
     official = "MockTools"
+    database = _database
     arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the user, e.g. 'user_1'.",
         "task_id": "Id of the task, e.g. 'task_1'.",
@@ -49,7 +56,8 @@ class MockTools(Toolkit):
         if user_id not in self.db["users"]:
             raise ValueError(f"User {user_id} not found")
         task_id = f"task_{len(self.db['tasks']) + 1}"
-        task = Record(task_id=task_id, title=title, description=description, status="pending")
+        fields = {"task_id": task_id, "title": title, "description": description}
+        task = checked(_task, {**fields, "status": "pending"})
         self.db["tasks"][task_id] = dict(task)
         self.db["users"][user_id]["tasks"].append(task_id)
         return task
@@ -86,6 +94,7 @@ class MockTools(Toolkit):
 
 class MockUserTools(Toolkit):
     official = "MockUserTools"
+    database = _user_database
     arguments: ClassVar[Mapping[str, str]] = {
         "notification_id": "Id of the notification, e.g. 'notif_1'."
     }
@@ -106,12 +115,8 @@ class MockUserTools(Toolkit):
     def add_notification(
         self, notification_id: str, message: str, task_id: str | None = None
     ) -> None:
-        self.db["notifications"][notification_id] = {
-            "notification_id": notification_id,
-            "message": message,
-            "status": "unread",
-            "task_id": task_id,
-        }
+        fields = {"notification_id": notification_id, "message": message, "task_id": task_id}
+        self.db["notifications"][notification_id] = dict(checked(_notification, fields))
 
     def assert_notification_status(self, notification_id: str, expected_status: str) -> bool:
         if notification_id not in self.db["notifications"]:

@@ -18,6 +18,7 @@ from chimera.eval.tau.phone_state import (
     SIM_TEXTS,
     SPEEDS,
     APNSettings,
+    PhoneDatabase,
 )
 
 
@@ -31,6 +32,7 @@ def _yes(value: bool) -> str:
 
 class TelecomUserTools(Toolkit):
     official = "TelecomUserTools"
+    database = PhoneDatabase
     arguments: ClassVar[Mapping[str, str]] = {
         "mode": "One of 4g_5g_preferred, 4g_only, 3g_only, 2g_only.",
         "app_name": "Name of the app, e.g. 'messaging'.",
@@ -200,6 +202,8 @@ class TelecomUserTools(Toolkit):
         return "Airplane Mode is now ON."
 
     def turn_airplane_mode_off(self) -> str:
+        # Officially by toggling: where it was off it goes on first, which drops every connection.
+        self._set_airplane_mode(not self._device["airplane_mode"])
         self._set_airplane_mode(False)
         return "Airplane Mode is now OFF."
 

@@ -2,7 +2,10 @@
 
 from __future__ import annotations
 
+from enum import StrEnum
 from typing import Any, Literal
+
+from pydantic import ConfigDict
 
 from chimera.eval.tau.kernel import Database, model, normalised
 
@@ -57,9 +60,16 @@ DEFAULT_VPN = {
     "server_performance": "excellent",
 }
 
+
+class APNNames(StrEnum):
+    INTERNET = "internet"
+    BROKEN = "broken"
+
+
 APNSettings = model(
     "APNSettings",
-    apn_name=(Literal["internet", "broken"], "internet"),
+    ConfigDict(extra="forbid", use_enum_values=True),
+    apn_name=(APNNames, "internet"),
     reset_at_reboot=(bool, False),
     mms_apn=(str | None, "mms"),
     mmsc_url=(str | None, "http://mms.carrier.com/mms/wapenc"),
@@ -130,7 +140,7 @@ _surroundings = model(
     line_active=(bool, True),
     payment_request=(_payment_request | None, None),
 )
-_database = model(
+PhoneDatabase = model(
     "TelecomUserDB",
     device=(_device, _device()),
     surroundings=(_surroundings, _surroundings()),
@@ -138,4 +148,4 @@ _database = model(
 
 
 def load(raw: Any) -> Database:
-    return normalised(_database, raw)
+    return normalised(PhoneDatabase, raw)

@@ -89,6 +89,7 @@ def _credit(method: dict[str, Any], amount: float) -> None:
 
 class RetailTools(Toolkit):
     official = "RetailTools"
+    database = _database
     arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "order_id": "Id of the order with its '#', e.g. '#W0000000'.",
@@ -148,10 +149,12 @@ class RetailTools(Toolkit):
         raise ValueError(f"Item {item_id} not found")
 
     @staticmethod
-    def _too_many(order: dict[str, Any], item_ids: Any) -> str | None:
-        """The first id that is asked for more often than the order has it."""
+    def _check_owned(order: dict[str, Any], item_ids: Any, refusal: str) -> None:
+        """Refuse ids that are asked for more often than the order has them."""
         owned = [item["item_id"] for item in order["items"]]
-        return next((key for key in item_ids if item_ids.count(key) > owned.count(key)), None)
+        for item_id in item_ids:
+            if item_ids.count(item_id) > owned.count(item_id):
+                raise ValueError(refusal.format(item_id))
 
     def _replacement(
         self, order: dict[str, Any], old: str, new: str
@@ -199,8 +202,7 @@ class RetailTools(Toolkit):
         order = self._order(order_id)
         if order["status"] != "delivered":
             raise ValueError("Non-delivered order cannot be exchanged")
-        if (lacking := self._too_many(order, item_ids)) is not None:
-            raise ValueError(f"Number of {lacking} not found.")
+        self._check_owned(order, item_ids, "Number of {} not found.")
         if len(item_ids) != len(new_item_ids):
             raise ValueError("The number of items to be exchanged should match.")
         difference: float = 0
@@ -294,8 +296,7 @@ class RetailTools(Toolkit):
         order = self._order(order_id)
         if order["status"] != "pending":
             raise ValueError("Non-pending order cannot be modified")
-        if (lacking := self._too_many(order, item_ids)) is not None:
-            raise ValueError(f"{lacking} not found")
+        self._check_owned(order, item_ids, "{} not found")
         if len(item_ids) != len(new_item_ids):
             raise ValueError("The number of items to be exchanged should match")
         difference: float = 0
@@ -369,8 +370,7 @@ class RetailTools(Toolkit):
         original = order["payment_history"][0]["payment_method_id"]
         if method["source"] != "gift_card" and payment_method_id != original:
             raise ValueError("Payment method should be the original payment method")
-        if self._too_many(order, item_ids) is not None:
-            raise ValueError("Some item not found")
+        self._check_owned(order, item_ids, "Some item not found")
         order["status"] = "return requested"
         order["return_items"] = sorted(item_ids)
         order["return_payment_method_id"] = payment_method_id

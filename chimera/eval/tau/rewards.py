@@ -42,6 +42,12 @@ class Replayed:
     differing: Sequence[str]
 
 
+def basis_of(criteria: Mapping[str, Any]) -> set[str]:
+    """What a task's reward is made of; an empty list means nothing, and the reward is 1."""
+    listed = criteria.get("reward_basis")
+    return set(DEFAULT_BASIS if listed is None else listed)
+
+
 def calls_in(messages: Messages) -> Iterator[Call]:
     """Every tool call of the conversation, the agent's and the user's."""
     for message in messages:
@@ -191,7 +197,7 @@ def reward(
     criteria = task.get("evaluation_criteria")
     if criteria is None:
         return Reward(1.0, "the task has no criteria")
-    basis = set(criteria.get("reward_basis") or DEFAULT_BASIS)
+    basis = basis_of(criteria)
     if unknown := basis - BASES:
         raise GraderError(f"unknown reward basis {', '.join(sorted(map(str, unknown)))}")
     breakdown: dict[str, float] = {}

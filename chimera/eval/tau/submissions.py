@@ -123,7 +123,7 @@ class Grader:
 
     def _final_state(self, content: Mapping[str, Any]) -> Reward:
         criteria = self.task.get("evaluation_criteria") or {}
-        basis = set(criteria.get("reward_basis") or rewards.DEFAULT_BASIS)
+        basis = rewards.basis_of(criteria)
         if basis - {"DB", "COMMUNICATE"}:
             raise NotJudged(
                 f"a final state cannot show {', '.join(sorted(basis - {'DB', 'COMMUNICATE'}))}"

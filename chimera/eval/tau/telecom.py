@@ -89,7 +89,7 @@ _customer = model(
     payment_methods=(list[_payment_method], []),  # type: ignore[valid-type]
     line_ids=(list[str], []),
     bill_ids=(list[str], []),
-    created_at=(datetime.datetime, datetime.datetime(2025, 1, 1)),
+    created_at=(datetime.datetime, datetime.date(2025, 1, 1)),
     last_extension_date=(_date, None),
     goodwill_credit_used_this_year=(float, 0.0),
 )
@@ -131,6 +131,7 @@ def _new_bill(
 
 class TelecomTools(Toolkit):
     official = "TelecomTools"
+    database = _database
     arguments: ClassVar[Mapping[str, str]] = {
         "customer_id": "Id of the customer, e.g. 'C1001'.",
         "line_id": "Id of the line, e.g. 'L1001'; it must belong to the customer.",

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from textwrap import indent
 from typing import Any, Protocol
 
 from chimera.errors import EnvironmentFault
@@ -149,29 +150,27 @@ def scenario_text(scenario: Any) -> str:
     """A tau2 user scenario (persona and instructions) as the text the user's model reads."""
     if isinstance(scenario, str):
         return scenario
-    lines = []
-    if scenario.get("persona"):
-        lines += ["Persona:", _indented(scenario["persona"])]
-    instructions = scenario.get("instructions") or ""
-    if isinstance(instructions, str):
-        return "\n".join([*lines, "Instructions:", _indented(instructions)])
-    lines.append("Instructions:")
-    for key in ("domain", "reason_for_call", "known_info", "unknown_info", "task_instructions"):
-        if instructions.get(key):
+    persona, instructions = scenario.get("persona"), scenario.get("instructions") or ""
+    if not isinstance(instructions, str):
+        instructions = _instructions(instructions)
+    lines = [] if persona is None else ["Persona:", indent(str(persona), "\t")]
+    return "\n".join([*lines, "Instructions:", indent(instructions, "\t")])
+
+
+def _instructions(parts: Mapping[str, Any]) -> str:
+    lines = [f"Domain: {parts.get('domain')}"]
+    for key in ("reason_for_call", "known_info", "unknown_info", "task_instructions"):
+        if parts.get(key) is not None:
             label = key.replace("_", " ").capitalize()
-            lines += [f"\t{label}:", _indented(_indented(str(instructions[key])))]
+            lines.append(f"{label}:\n{indent(str(parts[key]), chr(9))}")
     return "\n".join(lines)
-
-
-def _indented(text: str) -> str:
-    return "\n".join(f"\t{line}" for line in str(text).splitlines())
 
 
 def user_prompt(guidelines: str | None, scenario: Any, *, with_tools: bool) -> str:
     """The system prompt of a tau2 user: the data set's guidelines (or ours) and the scenario."""
     own = GUIDELINES.format(tools=GUIDELINES_TOOLS if with_tools else "")
     rules = (guidelines or own).replace("<PERSONA_GUIDELINES>", "")
-    return f"{rules.strip()}\n\n<scenario>\n{scenario_text(scenario)}\n</scenario>"
+    return f"{rules}\n\n<scenario>\n{scenario_text(scenario)}\n</scenario>"
 
 
 def legacy_user_prompt(instruction: str) -> str:

@@ -13,6 +13,7 @@ from chimera.eval.tau.kernel import (
     calculate,
     deep_update,
     fresh,
+    model,
     render,
     same_state,
     state_hash,
@@ -22,6 +23,7 @@ from chimera.eval.tau.kernel import (
 
 class ShopTools(Toolkit):
     official = "OfficialShop"
+    database = model("Shop", shelves=dict[str, dict[str, float]])
 
     @tool("read")
     def look(self, shelf: str, row: int = 1) -> Record:
@@ -144,15 +146,21 @@ def test_states_are_the_same_exactly_when_their_hashes_are(one, other, same):
     assert (state_hash(one) == state_hash(other)) is same
 
 
-def test_a_task_keeps_its_own_data_when_they_are_laid_over_a_database():
+def test_a_tasks_data_are_checked_and_copied_when_they_are_laid_over_a_database():
     changes = {"shelves": {"b": {"nails": 1}}}
-    tools = ShopTools({"shelves": {"a": {"nails": 3}}})
+    shared = {"a": {"nails": 3.0}}
+    tools = ShopTools(fresh({"shelves": shared}))
 
     tools.update_db(changes)
-    tools.call("put", {"shelf": "b", "thing": "nails", "count": 9})
+    converted = repr(tools.db["shelves"]["b"])
+    for shelf in ("a", "b"):
+        tools.call("put", {"shelf": shelf, "thing": "nails", "count": 9})
 
+    assert converted == "{'nails': 1.0}"
     assert changes == {"shelves": {"b": {"nails": 1}}}
-    assert tools.db["shelves"]["a"] == {"nails": 3}
+    assert shared == {"a": {"nails": 3.0}}
+    with pytest.raises(ValueError, match="1 validation error for Shop"):
+        tools.update_db({"shelves": {"b": "nails"}})
     assert deep_update({"a": {"b": 1}}, {"a": {"c": 2}}) == {"a": {"b": 1, "c": 2}}
 
 

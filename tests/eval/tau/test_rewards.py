@@ -254,6 +254,13 @@ def test_steps_and_failing_calls_are_limited():
     assert conversation.say("two") is None
     assert conversation.termination == "max_steps"
 
+    conversation = talk(
+        "hello", "###STOP###", max_steps=3
+    )  # officially the limit is looked at last
+    conversation.begin()
+    assert conversation.say("one") is None
+    assert conversation.termination == "max_steps"
+
     conversation = talk("hello", max_errors=2)
     conversation.begin()
     conversation.call("no_such", {})
@@ -297,9 +304,21 @@ def test_an_old_result_file_counts_the_first_call_of_a_message():
 
 
 def test_the_user_is_told_its_scenario():
-    scenario = {"persona": "calm", "instructions": {"reason_for_call": "refund", "domain": "x"}}
+    instructions = {
+        "domain": "x",
+        "reason_for_call": "refund\n\nnow",
+        "known_info": None,
+        "unknown_info": "",
+        "task_instructions": "be firm",
+    }
+    scenario = {"persona": "calm", "instructions": instructions}
 
-    assert scenario_text(scenario).splitlines()[-1] == "\t\trefund"
-    assert "calm" in user_prompt(None, scenario, with_tools=True)
+    assert scenario_text(scenario) == (
+        "Persona:\n\tcalm\nInstructions:\n\tDomain: x\n\tReason for call:\n\t\trefund\n\n\t\tnow\n"
+        "\tUnknown info:\n\n\tTask instructions:\n\t\tbe firm"
+    )
+    assert user_prompt("Rules.<PERSONA_GUIDELINES>\n", "just this", with_tools=True) == (
+        "Rules.\n\n\n<scenario>\njust this\n</scenario>"
+    )
     assert scenario_text("just this") == "just this"
     assert Reply("x").error is False
