@@ -1,30 +1,165 @@
 #!/bin/sh
-# Makes the image chimera-base:bookworm from the Debian archive, for machines that cannot pull one.
+# Makes base images from the Debian and Ubuntu archives, for machines that cannot pull any.
 #
-#   scripts/docker-base.sh [TAG]
+#   scripts/docker-base.sh [NAME | MAP.json]…
 #
-# Nothing is done when the tag is already there. Needs root, debootstrap and a running engine.
-# DOCKER names another client (podman), DEBIAN_MIRROR an archive (default: the one apt uses).
+#   chimera-base:bookworm            Debian with git, patch, Python, pytest and tmux (the default)
+#   chimera-rebuilt/debian:SUITE     stands in for debian:SUITE-slim
+#   chimera-rebuilt/ubuntu:SUITE     stands in for ubuntu:SUITE
+#   chimera-rebuilt/python:3.N       stands in for python:3.N-slim: Debian and a CPython in /usr/local
+#   chimera-rebuilt/uv:VERSION       stands in for images that only hold uv
+#   MAP.json                         all such names in the file (see data/terminal_bench_images.json)
+#
+# The rebuilt systems also have tmux, asciinema and curl, uv in /root/.local/bin, and /app to work in.
+# What is there already is not made again. Needs root, debootstrap and a running engine.
+#
+# DOCKER         another client (podman)
+# DEBIAN_MIRROR  an archive (default: the one apt uses); UBUNTU_MIRROR likewise (debootstrap's own)
+# PYTHONS        where CPython prefixes are, named by version (default: pyenv's)
+# UV_VERSION     of the uv in the systems (default: what the tests of Terminal-Bench fetch)
+# Certificates of the host in /usr/local/share/ca-certificates go into the images: publish none.
 set -eu
 
-tag=${1:-chimera-base:bookworm}
 engine=${DOCKER:-docker}
-mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)}
+pythons=${PYTHONS:-$HOME/.pyenv/versions}
+authorities=/usr/local/share/ca-certificates
+work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
+trap 'rm -rf "$work"' EXIT
 
-if "$engine" image inspect "$tag" >/dev/null 2>&1; then
-    echo "$tag is there"
-    exit 0
-fi
+fail() {
+    echo "docker-base: $*" >&2
+    exit 1
+}
+
+there() {
+    "$engine" image inspect "$1" >/dev/null 2>&1
+}
+
+# system SUITE PACKAGES: a root file system in $work/system
+system() {
+    suite=$1 packages=$2 script='' check='' components=main
+    case $suite in
+    noble | jammy)
+        script=/usr/share/debootstrap/scripts/gutsy components=main,universe mirror=${UBUNTU_MIRROR:-}
+        if [ ! -e /usr/share/keyrings/ubuntu-archive-keyring.gpg ]; then
+            echo "docker-base: no keyring of Ubuntu's: signatures of $suite are not checked" >&2
+            check=--no-check-gpg
+        fi
+        ;;
+    *)
+        mirror=${DEBIAN_MIRROR:-$(apt-get indextargets --format '$(REPO_URI)' | grep -v security | head -n 1)}
+        ;;
+    esac
+    rm -rf "$work/system"
+    # An empty mirror is the one that the script names.
+    # shellcheck disable=SC2086
+    debootstrap $check --variant=minbase --components="$components" --include="$packages" \
+        "$suite" "$work/system" "$mirror" $script >"$work/log" 2>&1 || { tail -n 20 "$work/log" >&2; exit 1; }
+    rm -rf "$work"/system/var/cache/apt/archives/*.deb "$work"/system/var/lib/apt/lists/*
+}
+
+# sources SUITE: the updates too, and what official images set for speed
+sources() {
+    mirror=$(sed -n 's/^deb \([^ ]*\) .*/\1/p' "$work/system/etc/apt/sources.list" | head -n 1)
+    mirror=${mirror%/}
+    parts=$(echo "$components" | tr , ' ')
+    case $1 in
+    noble | jammy) security="$mirror $1-security" ;;
+    *) security="$mirror-security $1-security" ;;
+    esac
+    for place in "$mirror $1" "$mirror $1-updates" "$security"; do
+        echo "deb $place $parts"
+    done >"$work/system/etc/apt/sources.list"
+    echo force-unsafe-io >"$work/system/etc/dpkg/dpkg.cfg.d/docker-apt-speedup"
+    echo 'Acquire::Languages "none";' >"$work/system/etc/apt/apt.conf.d/docker-no-languages"
+}
+
+# uv VERSION: the two programs in $work/uv
+uv() {
+    rm -rf "$work/wheel" "$work/uv"
+    python3 -m pip download -q --no-deps --only-binary :all: -d "$work/wheel" "uv==$1"
+    python3 -m zipfile -e "$work"/wheel/uv-*.whl "$work/wheel"
+    mkdir "$work/uv"
+    mv "$work"/wheel/uv-*.data/scripts/uv "$work"/wheel/uv-*.data/scripts/uvx "$work/uv"
+    chmod 755 "$work"/uv/*
+}
+
+# imported TAG [CHANGE…]: the file system as an image
+imported() {
+    tag=$1
+    shift
+    set -- --change 'CMD ["/bin/bash"]' --change 'ENV LANG=C.UTF-8' "$@"
+    tar -C "$work/system" -c . | "$engine" import "$@" - "$tag" >/dev/null
+    echo "$tag made"
+}
+
+# rebuilt TAG SUITE: a system for tasks in a terminal
+rebuilt() {
+    system "$2" ca-certificates,curl,procps,tmux,asciinema
+    sources "$2"
+    uv "${UV_VERSION:-0.7.13}"
+    mkdir -p "$work/system/root/.local/bin" "$work/system/app"
+    cp "$work"/uv/* "$work/system/root/.local/bin"
+    # shellcheck disable=SC2016
+    echo 'export PATH="$HOME/.local/bin:$PATH"' >"$work/system/root/.local/bin/env"
+    set -- "$1" --change 'WORKDIR /app'
+    if ls "$authorities"/*.crt >/dev/null 2>&1; then
+        cp "$authorities"/*.crt "$work/system$authorities"
+        chroot "$work/system" update-ca-certificates >/dev/null 2>&1
+        for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS; do
+            set -- "$@" --change "ENV $name=/etc/ssl/certs/ca-certificates.crt"
+        done
+    fi
+    imported "$@"
+}
+
+# with_python TAG VERSION: bookworm with a CPython of the host's, which must run on Debian 12
+with_python() {
+    prefix=$(ls -d "$pythons/$2".* 2>/dev/null | tail -n 1)
+    [ -n "$prefix" ] || fail "$1: no CPython $2 in $pythons (see PYTHONS)"
+    make_image chimera-rebuilt/debian:bookworm
+    mkdir "$work/context"
+    (cd "$prefix" && tar -c --exclude='site-packages/*' --exclude='lib/python3*/test' bin/python3* include lib) \
+        >"$work/context/python.tar"
+    cat >"$work/context/Dockerfile" <<END
+FROM chimera-rebuilt/debian:bookworm
+ADD python.tar /usr/local/
+RUN ldconfig && python3 -m ensurepip --default-pip && ln -sf python3 /usr/local/bin/python
+END
+    "$engine" build -q -t "$1" "$work/context" >/dev/null
+    rm -rf "$work/context"
+    echo "$1 made"
+}
+
+# make_image NAME
+make_image() {
+    if there "$1"; then
+        echo "$1 is there"
+        return
+    fi
+    case $1 in
+    chimera-rebuilt/debian:* | chimera-rebuilt/ubuntu:*) rebuilt "$1" "${1#*:}" ;;
+    chimera-rebuilt/python:*) with_python "$1" "${1#*:}" ;;
+    chimera-rebuilt/uv:*)
+        uv "${1#*:}"
+        tar -C "$work/uv" -c . | "$engine" import - "$1" >/dev/null
+        echo "$1 made"
+        ;;
+    *)
+        system bookworm ca-certificates,curl,git,patch,procps,python3,python3-pytest,python3-venv,tmux
+        imported "$1"
+        ;;
+    esac
+}
+
 for program in debootstrap "$engine"; do
-    command -v "$program" >/dev/null || { echo "docker-base: '$program' is not installed" >&2; exit 1; }
+    command -v "$program" >/dev/null || fail "'$program' is not installed"
 done
-
-root=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
-trap 'rm -rf "$root"' EXIT
-debootstrap --variant=minbase \
-    --include=ca-certificates,curl,git,patch,procps,python3,python3-pytest,python3-venv,tmux \
-    bookworm "$root/system" "$mirror" >"$root/log" 2>&1 || { tail -n 20 "$root/log" >&2; exit 1; }
-rm -rf "$root"/system/var/cache/apt/archives/*.deb "$root"/system/var/lib/apt/lists/*
-tar -C "$root/system" -c . | "$engine" import \
-    --change 'CMD ["/bin/bash"]' --change 'ENV LANG=C.UTF-8' - "$tag" >/dev/null
-echo "$tag made"
+[ $# -gt 0 ] || set -- chimera-base:bookworm
+for name; do
+    if [ -f "$name" ]; then
+        for image in $(grep -o 'chimera-rebuilt/[^"]*' "$name" | sort -u); do make_image "$image"; done
+    else
+        make_image "$name"
+    fi
+done
