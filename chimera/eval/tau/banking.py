@@ -224,7 +224,7 @@ class KnowledgeTools(CreditCardTools, DebitCardServiceTools, AccountTools):
         )
 
     def _discoverable(self, name: str) -> None:
-        known = self.tools.get(name) if isinstance(name, str) else None
+        known = self.tools.get(name)
         need(
             known is not None and known.discoverable,
             f"Error: Unknown agent tool '{name}'. This tool is not available.",
