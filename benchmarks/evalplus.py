@@ -3,7 +3,9 @@
     python benchmarks/evalplus.py --official-python PATH [--workers 2] [--rounds 3]
 
 Both get the same programs, the same number of workers, and their expected outputs beforehand; the
-rounds take turns, so that a busy machine slows both. PATH is a Python with evalplus installed.
+rounds take turns, so that a busy machine slows both. The floor is what the gold programs themselves
+need for their inputs, called in one bare process and divided by the workers: no grader that tries
+every input is faster. PATH is a Python with evalplus installed.
 """
 
 from __future__ import annotations
@@ -13,6 +15,7 @@ import json
 import os
 import statistics
 import subprocess
+import sys
 import time
 from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -46,6 +49,23 @@ for line in sys.stdin:
     print(json.dumps([time.monotonic() - begin, passed]), file=out, flush=True)
 """
 
+BARE = """
+import json, sys, time
+used = 0.0
+for line in sys.stdin:
+    program, entry_point, inputs = json.loads(line)
+    names = {}
+    exec(program, names)
+    begin = time.process_time()
+    for arguments in inputs:
+        try:
+            names[entry_point](*arguments)
+        except Exception:
+            pass
+    used += time.process_time() - begin
+print(used)
+"""
+
 
 def ours(
     benchmark: HumanEvalPlus, tasks: Sequence[EvalPlusTask], workers: int
@@ -57,6 +77,25 @@ def ours(
     with ThreadPoolExecutor(workers) as pool:
         passed = sum(pool.map(grade, tasks))
     return time.monotonic() - begin, passed
+
+
+def floor(tasks: Sequence[EvalPlusTask], workers: int) -> float:
+    """CPU seconds of the gold programs on all their inputs, nothing compared, for each worker."""
+    lines = [
+        json.dumps(
+            [
+                task["solution"],
+                task["entry_point"],
+                [*task["inputs"]["base"], *task["inputs"]["plus"]],
+            ]
+        )
+        for task in tasks
+    ]
+    done = subprocess.run(
+        [sys.executable, "-c", BARE],
+        input="\n".join(lines), capture_output=True, text=True, check=True,
+    )  # fmt: skip
+    return float(done.stdout) / workers
 
 
 def main() -> None:
@@ -74,6 +113,7 @@ def main() -> None:
     variables = {**os.environ, "HUMANEVAL_OVERRIDE_PATH": str(benchmark.source())}
     seconds: dict[str, list[float]] = {"chimera": [], "evalplus": []}
     passed: dict[str, int] = {}
+    least = floor(tasks, arguments.workers)
     with subprocess.Popen(
         [str(arguments.official_python), "-c", THEIRS],
         stdin=subprocess.PIPE,
@@ -104,6 +144,7 @@ def main() -> None:
                 "workers": arguments.workers,
                 "seconds": seconds,
                 "median": middle,
+                "floor": least,
                 "passed": passed,
                 "ratio": middle["evalplus"] / middle["chimera"],
                 "load": os.getloadavg()[0],

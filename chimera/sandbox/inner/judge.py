@@ -7,6 +7,7 @@ checks has run, and not if the answer's process ended or left the protocol on th
 from __future__ import annotations
 
 import builtins
+import functools
 import os
 import socket
 import sys
@@ -75,7 +76,7 @@ def judge(link: Link, request: dict[str, Any]) -> Report:
 def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     """Execute test code whose free names are the answer's."""
     try:
-        code = compile(request["tests"], "<tests>", "exec", dont_inherit=True)
+        code = compiled(request["tests"])
     except (SyntaxError, ValueError) as problem:
         report["fault"] = f"{type(problem).__name__}: {problem}"
         return
@@ -96,6 +97,12 @@ def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     report["passed"] = True
 
 
+@functools.lru_cache(256)
+def compiled(tests: str) -> CodeType:
+    """Test code; a judge meets the same again when an answer is one of many samples."""
+    return compile(tests, "<tests>", "exec", dont_inherit=True)
+
+
 def shared(program: bytes, request: dict[str, Any]) -> Report:
     """The answer and the tests in this one process, where a hostile answer can forge anything."""
     report = Report(passed=False, why="", limit=None)
@@ -109,7 +116,7 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
     if request.get("has_data"):
         names["data"] = request["data"]
     try:
-        exec(compile(request["tests"], "<tests>", "exec", dont_inherit=True), names)
+        exec(compiled(request["tests"]), names)
     except BaseException as problem:  # noqa: BLE001 - this is how tests fail
         report["why"] = failure(problem, request["tests"])
         return report
