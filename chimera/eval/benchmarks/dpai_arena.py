@@ -18,7 +18,7 @@ from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageErr
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.patch_apply import Application, apply_submission, put_tests
+from chimera.eval.graders.patch_apply import Application, Chain, apply_submission, put_tests
 from chimera.eval.graders.review import Finding, contained_findings
 from chimera.eval.reports.types import PASSING, Report
 from chimera.eval.repositories import checkout, maven, patches
@@ -54,6 +54,7 @@ ASKS = {
     "pr-review": "Review the change below: name every problem with its file and line.",
     "compliance": "Check the project against the rules below: name every violation with its file.",
 }
+APPLICATION = Chain(("git apply --verbose {file}",))
 #: What each track needs Maven to have fetched before the network is gone.
 GOALS: Mapping[str, tuple[str, ...]] = {
     "issue-to-patch": ("test",),
@@ -230,7 +231,7 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
             root=TESTBED,
             test_paths=patches.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
-            attempts=("git apply --verbose {file}",),
+            chain=APPLICATION,
         )
         metrics: dict[str, JSON] = {"track": task["track"]}
         if not application.applied:

@@ -16,7 +16,7 @@ from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.patch_apply import apply_submission
+from chimera.eval.graders.patch_apply import Chain, apply_submission
 from chimera.eval.graders.watch import place_watch, read_account
 from chimera.eval.reports import pytest_summary
 from chimera.eval.reports.types import Status
@@ -29,7 +29,7 @@ from chimera.eval.types import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
-ATTEMPTS = ("git apply --whitespace=fix --verbose {file}",)
+APPLICATION = Chain(("git apply --whitespace=fix --verbose {file}",))
 #: Releases whose files around the feature are those of the draft's base commit.
 RELEASES: Mapping[str, str] = {"pydata/xarray@97f3a746": "xarray==2025.10.1"}
 
@@ -193,7 +193,7 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             root=TESTBED,
             test_paths=frozenset(task["fail_to_pass"][:1]),
             expected=(task["gold"], task["test_patch"]),
-            attempts=ATTEMPTS,
+            chain=APPLICATION,
         )
         if not application.applied:
             return Verdict(False, "the patch does not apply", score=0.0, metrics=metrics)

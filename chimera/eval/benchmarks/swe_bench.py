@@ -13,6 +13,7 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.datasets import DatasetBenchmark, Row
 from chimera.eval.graders.patch_tests import grade_patch
+from chimera.eval.reports.swebench_logs import RELEASES, Version
 from chimera.eval.repositories import checkout, patches
 from chimera.eval.repositories.hostile import hostile_patches
 from chimera.eval.repositories.swe_instance import (
@@ -122,8 +123,11 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         keep_images: bool = False,
         interpreters: Sequence[str] | None = None,
         test_timeout: float = 1800.0,
+        rule: Version = "5.0",
     ) -> None:
         super().__init__(dataset_path, limit)
+        if rule not in RELEASES:
+            raise UsageError(f"rule must be one of {', '.join(RELEASES)}, got {rule!r}")
         if source not in ("auto", "sdist", "git"):
             raise UsageError(f"source must be auto, sdist or git, got {source!r}")
         if images not in ("auto", "official", "local"):
@@ -137,6 +141,7 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         self.keep_images = keep_images
         self.interpreters = interpreters_named(interpreters)
         self.test_timeout = test_timeout
+        self.rule: Version = rule
         self._annexes: Annexes | None = None
         self._added: list[SWEBenchInstance] = []
 
@@ -253,7 +258,7 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
     def grade(self, task: SWEBenchTask, submission: Submission, env: Environment) -> Verdict:
         instance = task["instance"]
         official = env.name == "docker" and self._official(instance)
-        plan = instance.plan(timeout=self.test_timeout, in_official_image=official)
+        plan = instance.plan(timeout=self.test_timeout, in_official_image=official, rule=self.rule)
         verdict = grade_patch(plan, submission.text, env)
         if official or not instance.python:
             return verdict
@@ -281,6 +286,7 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
             "base_image": self.base_image,
             "interpreters": dict(self.interpreters),
             "test_timeout": self.test_timeout,
+            **({} if self.rule == "5.0" else {"rule": self.rule}),
             "max_steps": self.config.max_steps,
             "ipython": self.config.ipython,
             "condense_every_n_steps": self.config.condense_every_n_steps,

@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks.swe_bench import Images, SWEBench, SWEBenchConfig
 from chimera.eval.datasets import datasets_dir
+from chimera.eval.reports.swebench_logs import Version
 from chimera.eval.repositories.swe_instance import SourceKind
 
 if TYPE_CHECKING:
@@ -39,6 +40,7 @@ class SWEBenchVerified(SWEBench):
         keep_images: bool = False,
         interpreters: Sequence[str] | None = None,
         test_timeout: float = 1800.0,
+        rule: Version = "5.0",
     ) -> None:
         super().__init__(
             dataset_path,
@@ -51,6 +53,7 @@ class SWEBenchVerified(SWEBench):
             keep_images=keep_images,
             interpreters=interpreters,
             test_timeout=test_timeout,
+            rule=rule,
         )
         self.config = SWEBenchConfig(
             max_steps=max_steps, ipython=ipython, condense_every_n_steps=condense_every_n_steps

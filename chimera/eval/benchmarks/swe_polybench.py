@@ -16,7 +16,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
 from chimera.eval.datasets import DatasetBenchmark, Row
 from chimera.eval.graders import retrieval
-from chimera.eval.graders.patch_apply import apply_submission, put_tests
+from chimera.eval.graders.patch_apply import Chain, apply_submission, put_tests
 from chimera.eval.reports import polybench_logs
 from chimera.eval.repositories import checkout, patches
 from chimera.eval.repositories.hostile import hostile_patches
@@ -35,10 +35,12 @@ by tests that you cannot see.
 {statement}
 </issue>
 """
-#: As the official harness tries them; no fuzz is lost by our reset in between.
-ATTEMPTS = (
-    "git apply -v --ignore-whitespace --reject {file}",
-    "patch --batch --fuzz=5 -p1 -f -i {file}",
+#: As the official harness tries them: what the first leaves behind, the second meets.
+APPLICATION = Chain(
+    (
+        "git apply -v --ignore-whitespace --reject {file}",
+        "patch --batch --fuzz=5 -p1 -f -i {file}",
+    )
 )
 TIMEOUTS = {"java": 1800.0}
 LANGUAGES = ("java", "javascript", "typescript", "python")
@@ -199,7 +201,7 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
             root=TESTBED,
             test_paths=patches.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
-            attempts=ATTEMPTS,
+            chain=APPLICATION,
         )
         metrics["generation"] = True
         if not application.applied:

@@ -10,14 +10,38 @@ from chimera.environments.base import Environment
 from chimera.errors import GraderError
 from chimera.eval.repositories import patches
 
-#: Tried in turn, as swebench 5.0 does; the first that ends with 0 counts.
-ATTEMPTS = (
-    "git apply --verbose {file}",
-    "git apply --verbose --3way {file}",
-    "git apply --verbose --reject {file}",
-    "patch --batch --forward --fuzz=5 -p1 -i {file}",
+
+@dataclass(frozen=True, slots=True)
+class Chain:
+    """Commands tried in turn on `{file}`; the first that ends with 0 counts."""
+
+    commands: tuple[str, ...]
+    reset: str = ""  # between two attempts
+    partly: bool = False  # whether what failed attempts left counts when all of it is in
+    end_line: bool = True  # whether a last line without its end is given one
+
+
+#: What swebench 5.0 does. Its reset leaves a tree with conflicts as it is, and so does this one.
+SWEBENCH_5 = Chain(
+    (
+        "git apply --verbose {file}",
+        "git apply --verbose --3way {file}",
+        "git apply --verbose --reject {file}",
+        "patch --batch --forward --fuzz=5 -p1 -i {file}",
+    ),
+    reset="git checkout -- . ; git clean -fd",
+    partly=True,
+    end_line=False,
 )
-_RESET = "git reset -q && git checkout -q -- . && git clean -fdq"
+#: What swebench 4.1 does.
+SWEBENCH_4 = Chain(
+    (
+        "git apply --verbose {file}",
+        "git apply --verbose --reject {file}",
+        "patch --batch --fuzz=5 -p1 -i {file}",
+    ),
+    end_line=False,
+)
 _GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
 _LINK_MODES = ("120000", "160000")
 
@@ -53,7 +77,7 @@ def apply_submission(
     root: str,
     test_paths: frozenset[str],
     expected: Sequence[str] = (),
-    attempts: Sequence[str] = ATTEMPTS,
+    chain: Chain = SWEBENCH_5,
 ) -> Application:
     """Apply a submission, then undo what it did to test files and to files that steer the runner.
 
@@ -64,8 +88,9 @@ def apply_submission(
     if not patches.parse(patch) or patches.reaches_into_git(patch):
         return Application("", "not a unified diff of files in the repository")
     file = "/tmp/submission.diff"
-    env.write_file(file, patch if patch.endswith("\n") else patch + "\n")
-    command, output = _first_that_works(env, file, root, attempts)
+    ended = patch.endswith("\n") or not chain.end_line
+    env.write_file(file, patch if ended else patch + "\n")
+    command, output = _first_that_works(env, file, root, chain)
     if not command:
         return Application("", output)
     changes = changed_paths(env, root)
@@ -128,21 +153,19 @@ def _undo(env: Environment, root: str, changes: Iterable[Change]) -> None:
             raise GraderError(f"cannot put {change.path} back to its base state")
 
 
-def _first_that_works(
-    env: Environment, file: str, root: str, attempts: Sequence[str]
-) -> tuple[str, str]:
+def _first_that_works(env: Environment, file: str, root: str, chain: Chain) -> tuple[str, str]:
     output = ""
-    for number, attempt in enumerate(attempts):
-        if number:
-            env.run_command(_RESET, cwd=root, timeout=300)
+    for number, attempt in enumerate(chain.commands):
+        if number and chain.reset:
+            env.run_command(chain.reset, cwd=root, timeout=300)
         result = env.run_command(attempt.format(file=file), cwd=root, timeout=300)
         output = result.output
         if result.exit_code == 0:
             return attempt.format(file="PATCH"), output
-    env.run_command(_RESET, cwd=root, timeout=300)
-    backwards = f"git apply --reverse --check {file}"
-    if env.run_command(backwards, cwd=root).exit_code == 0:
-        return "already applied", output
+    if chain.partly:
+        backwards = f"git apply --check --reverse {file}"
+        if env.run_command(backwards, cwd=root).exit_code == 0:
+            return "already applied", output
     return "", output
 
 

@@ -13,7 +13,13 @@ from typing import Any
 from chimera.environments.base import Environment
 from chimera.errors import GraderError
 from chimera.eval.graders import swebench_rule as rule
-from chimera.eval.graders.patch_apply import Application, apply_submission, put_tests
+from chimera.eval.graders.patch_apply import (
+    SWEBENCH_4,
+    SWEBENCH_5,
+    Application,
+    apply_submission,
+    put_tests,
+)
 from chimera.eval.graders.watch import Watch, place_watch, read_account, runner_of
 from chimera.eval.reports import swebench_logs
 from chimera.eval.repositories import patches
@@ -38,6 +44,7 @@ class TestPlan:
     pass_to_pass: tuple[str, ...]
     gold_patch: str = ""
     eval_type: rule.EvalType = "pass_and_fail"
+    rule: swebench_logs.Version = "5.0"
     root: str = "/testbed"
     timeout: float = 1800.0
     variables: Mapping[str, str] = field(default_factory=dict)
@@ -88,6 +95,7 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
         root=plan.root,
         test_paths=patches.paths(plan.test_patch),
         expected=(plan.gold_patch, plan.test_patch),
+        chain=SWEBENCH_4 if plan.rule == "4.1" else SWEBENCH_5,
     )
     if not application.applied:
         reason = application.output.strip().split("\n")[0][:200]
@@ -123,13 +131,12 @@ def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
     if result.truncated:
         reason = f"the tests printed more than {LOG_BYTES >> 20} MiB"
         return TestOutcome(rule.undecided(reason, *expected), None, {}, log, result, False)
-    parse = swebench_logs.parser(plan.log_parser)
-    reading = rule.read_log(log, parse)
+    reading = rule.read_log(log, plan.log_parser, plan.rule)
     if reading.ungradable:
         official = rule.undecided(reading.ungradable, *expected)
     else:
-        official = rule.decide(reading.statuses, *expected, plan.eval_type)
-    witnessed, account = _witnessed(plan, env, watch, parse)
+        official = rule.decide(reading.statuses, *expected, plan.eval_type, plan.rule)
+    witnessed, account = _witnessed(plan, env, watch)
     finished = watch is None or account is not None
     return TestOutcome(official, witnessed, reading.statuses, log, result, finished, account)
 
@@ -145,7 +152,7 @@ def _joined(variables: Mapping[str, str], watch: Watch | None) -> dict[str, str]
 
 
 def _witnessed(
-    plan: TestPlan, env: Environment, watch: Watch | None, parse: swebench_logs.LogParser
+    plan: TestPlan, env: Environment, watch: Watch | None
 ) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
     """What follows from the witness's account, and the account; None when the run had no end.
 
@@ -158,8 +165,8 @@ def _witnessed(
     expected = (plan.fail_to_pass, plan.pass_to_pass)
     if not account.finished:
         return rule.undecided("the runner did not come to its end", *expected), None
-    statuses = parse(account.as_log(watch.runner))
-    decision = rule.decide(statuses, *expected, plan.eval_type)
+    statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(watch.runner))
+    decision = rule.decide(statuses, *expected, plan.eval_type, plan.rule)
     known = {name.partition("::")[0] for name, _ in account.results}
     excused = {
         name: held or (watch.runner == "pytest" and name.partition("::")[0] not in known)
@@ -174,7 +181,7 @@ def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> 
         **_counts(official),
         **_application(application),
         "resolved": official.status if not outcome.tampered else "NO",
-        "rule": f"swebench {swebench_logs.VERSION}",
+        "rule": _rule(plan),
         "witness": outcome.witnessed is not None,
         "exit_code": outcome.result.exit_code,
     }
@@ -224,10 +231,14 @@ def _not_run(
     plan: TestPlan, why: str, application: Application | None = None, **more: Any
 ) -> Verdict:
     nothing = rule.undecided(why, plan.fail_to_pass, plan.pass_to_pass)
-    metrics = {**_counts(nothing), "resolved": "NO", "rule": f"swebench {swebench_logs.VERSION}"}
+    metrics = {**_counts(nothing), "resolved": "NO", "rule": _rule(plan)}
     if application is not None:
         metrics.update(_application(application))
     return Verdict(False, why, score=0.0, metrics={**metrics, **more})
+
+
+def _rule(plan: TestPlan) -> str:
+    return f"swebench {swebench_logs.RELEASES[plan.rule]}"
 
 
 def _counts(decision: rule.Decision) -> dict[str, JSON]:

@@ -1,19 +1,22 @@
-"""Test logs read as swebench 5.0 reads them, quirks and all: its ids are what the data sets list.
+"""Test logs read as swebench reads them, quirks and all: its ids are what the data sets list.
 
-The names are those of the data's `log_parser` column.
+The names are those of the data's `log_parser` column. Version 5.0 is the default; 4.1 decided most
+published scores, and reads a few lines otherwise.
 """
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from importlib.util import find_spec
-from typing import cast
+from typing import Literal, cast
 
 from chimera.errors import GraderError
 from chimera.eval.reports.types import Status
 
-VERSION = "5.0.2"
+Version = Literal["5.0", "4.1"]
+#: The release of each that was compared with.
+RELEASES: Mapping[Version, str] = {"5.0": "5.0.2", "4.1": "4.1.0"}
 
 _WORDS: tuple[Status, ...] = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
 _SKIP_COUNT = re.compile(r"\[\d+\]")
@@ -24,9 +27,16 @@ _PARAMETERS = re.compile(r"(.*?)\[(.*)\]")
 LogParser = Callable[[str], dict[str, Status]]
 
 
-def parser(name: str) -> LogParser:
+class UnreadableLog(ValueError):
+    """A log on which the official parser breaks off: it has no verdict there."""
+
+
+def parser(name: str, version: Version = "5.0") -> LogParser:
     """The parser a data set's `log_parser` names; those of other languages need swebench itself."""
-    found = PARSERS.get(name.removeprefix("parse_log_")) or _installed(name)
+    found = PARSERS.get(name.removeprefix("parse_log_"))
+    if version == "4.1" and found is not None:
+        found = _AS_IN_4_1.get(found, found)
+    found = found or _installed(name)
     if found is None:
         known = ", ".join(sorted(PARSERS))
         raise GraderError(
@@ -48,20 +58,16 @@ def _installed(name: str) -> LogParser | None:
 
 def pytest_lines(log: str) -> dict[str, Status]:
     """`STATUS id …` lines of the short summary; an id ends at the first blank."""
-    statuses: dict[str, Status] = {}
-    for line in log.split("\n"):
-        if entry := _summary_entry(line):
-            statuses[entry[1]] = entry[0]
-    return statuses
+    return {name: status for status, name in _entries(log) if not _counts_skips(status, name)}
 
 
 def pytest_options(log: str) -> dict[str, Status]:
     """As `pytest_lines`, with an absolute path in brackets cut to its last part."""
-    statuses: dict[str, Status] = {}
-    for line in log.split("\n"):
-        if entry := _summary_entry(line):
-            statuses[_short_parameter(entry[1])] = entry[0]
-    return statuses
+    return {
+        _short_parameter(name): status
+        for status, name in _entries(log)
+        if not _counts_skips(status, name)
+    }
 
 
 def pytest_whole_ids(log: str) -> dict[str, Status]:
@@ -73,7 +79,7 @@ def pytest_whole_ids(log: str) -> dict[str, Status]:
             if line.startswith("FAILED"):
                 line = line.split(" - ", 1)[0]
             words = line.split()
-            if len(words) >= 2 and not _counts_skips(words):
+            if len(words) >= 2 and not _counts_skips(words[0], words[1]):
                 statuses[" ".join(words[1:])] = cast(Status, words[0])
         elif line.endswith(_WORDS):
             words = line.split()
@@ -82,9 +88,29 @@ def pytest_whole_ids(log: str) -> dict[str, Status]:
     return statuses
 
 
+def _first_words(log: str) -> dict[str, Status]:
+    """What 4.1 makes of such logs: an id ends at the first blank, in either order."""
+    statuses: dict[str, Status] = {}
+    for raw in log.split("\n"):
+        line = _COLOUR.sub("", raw).translate(_CONTROL)
+        if line.startswith(_WORDS):
+            words = line.replace(" - ", " ").split() if line.startswith("FAILED") else line.split()
+            if len(words) >= 2:
+                statuses[words[1]] = cast(Status, words[0])
+        elif line.endswith(_WORDS):
+            words = line.split()
+            if len(words) >= 2:
+                statuses[words[0]] = cast(Status, words[1])
+    return statuses
+
+
 def matplotlib_lines(log: str) -> dict[str, Status]:
     """pytest's summary; enumeration members in ids are listed by value in the data set."""
-    return pytest_lines(log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3"))
+    return pytest_lines(_mouse_buttons(log))
+
+
+def _mouse_buttons(log: str) -> str:
+    return log.replace("MouseButton.LEFT", "1").replace("MouseButton.RIGHT", "3")
 
 
 def seaborn_lines(log: str) -> dict[str, Status]:
@@ -102,6 +128,14 @@ def seaborn_lines(log: str) -> dict[str, Status]:
         elif line.startswith("PASSED"):
             statuses[words[1]] = "PASSED"
     return statuses
+
+
+def _seaborn_4_1(log: str) -> dict[str, Status]:
+    for line in log.split("\n"):
+        named = line.startswith(("FAILED", "PASSED")) or " PASSED " in line
+        if named and len(line.split()) < 2:
+            raise UnreadableLog(f"the log has a line {line!r} that names no test")
+    return seaborn_lines(log)
 
 
 _DJANGO_PASS = (" ... ok", " ... OK", " ...  OK")
@@ -148,8 +182,9 @@ def _django_other(line: str, statuses: dict[str, Status]) -> None:
             statuses[line.split(f" ... {word}")[0]] = cast(Status, status)
         if line.startswith(header):
             words = line.split()
-            if len(words) > 1:  # a log cut right after the colon
-                statuses[words[1]] = cast(Status, status)
+            if len(words) == 1:
+                raise UnreadableLog(f"the log has a line {header!r} that names no test")
+            statuses[words[1]] = cast(Status, status)
 
 
 _SYMPY_HEADER = re.compile(r"(_*) (.*)\.py:(.*) (_*)")
@@ -170,20 +205,17 @@ def sympy_lines(log: str) -> dict[str, Status]:
     return statuses
 
 
-def _summary_entry(line: str) -> tuple[Status, str] | None:
-    if not line.startswith(_WORDS):
-        return None
-    if line.startswith("FAILED"):
-        line = line.replace(" - ", " ")
-    words = line.split()
-    if len(words) <= 1 or _counts_skips(words):
-        return None
-    return cast(Status, words[0]), words[1]
+def _entries(log: str) -> Iterator[tuple[Status, str]]:
+    for line in log.split("\n"):
+        if line.startswith(_WORDS):
+            words = line.replace(" - ", " ").split() if line.startswith("FAILED") else line.split()
+            if len(words) > 1:
+                yield cast(Status, words[0]), words[1]
 
 
-def _counts_skips(words: list[str]) -> bool:
+def _counts_skips(status: str, name: str) -> bool:
     """`SKIPPED [2] file:line: reason` counts skips and names no test."""
-    return words[0] == "SKIPPED" and _SKIP_COUNT.fullmatch(words[1]) is not None
+    return status == "SKIPPED" and _SKIP_COUNT.fullmatch(name) is not None
 
 
 def _short_parameter(name: str) -> str:
@@ -207,4 +239,13 @@ PARSERS: Mapping[str, LogParser] = {
     "seaborn": seaborn_lines,
     "django": django_lines,
     "sympy": sympy_lines,
+}
+
+#: 4.1 takes the counts of skips for tests, and cuts the ids of "v2" logs at the first blank.
+_AS_IN_4_1: Mapping[LogParser, LogParser] = {
+    pytest_lines: lambda log: {name: status for status, name in _entries(log)},
+    pytest_options: lambda log: {_short_parameter(name): status for status, name in _entries(log)},
+    pytest_whole_ids: _first_words,
+    seaborn_lines: _seaborn_4_1,
+    matplotlib_lines: lambda log: {n: status for status, n in _entries(_mouse_buttons(log))},
 }

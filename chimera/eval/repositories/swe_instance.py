@@ -12,6 +12,7 @@ from chimera.errors import GraderError, UsageError
 from chimera.eval.datasets import Row, rows
 from chimera.eval.graders.patch_tests import TestPlan
 from chimera.eval.graders.swebench_rule import EvalType
+from chimera.eval.reports.swebench_logs import Version
 from chimera.eval.repositories.checkout import PythonSetup
 from chimera.eval.repositories.source import GitRepository, Source, SourceDistribution
 from chimera.eval.repositories.virtualenvs import package_name
@@ -128,7 +129,7 @@ class SWEBenchInstance:
         source = self.source(kind, repositories)
         return PythonSetup(source, self.python, self.pins, interpreters)
 
-    def plan(self, *, timeout: float, in_official_image: bool) -> TestPlan:
+    def plan(self, *, timeout: float, in_official_image: bool, rule: Version = "5.0") -> TestPlan:
         """How the instance is decided; outside the image tox is replaced by what it would run."""
         if not (self.test_command and self.log_parser):
             raise GraderError(
@@ -149,6 +150,7 @@ class SWEBenchInstance:
             pass_to_pass=self.pass_to_pass,
             gold_patch=self.patch,
             eval_type=self.eval_type,
+            rule=rule,
             timeout=timeout,
         )
 

@@ -172,6 +172,21 @@ def test_wrong_line_numbers_are_forgiven_as_upstream_does(env):
     assert grade(env, GOLD.replace("@@ -1,5 +1,5 @@", "@@ -7,5 +7,5 @@")).passed
 
 
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("5.0", "patch --batch --forward --fuzz=5 -p1 -i PATCH"),
+        ("4.1", "patch --batch --fuzz=5 -p1 -i PATCH"),
+    ],
+)
+def test_each_version_applies_patches_its_own_way(env, rule, command):
+    verdict = grade(env, GOLD.rstrip("\n"), rule=rule)
+
+    assert verdict.passed
+    assert verdict.metrics["patch_applied"] == command
+    assert verdict.metrics["rule"].startswith(f"swebench {rule}")
+
+
 @pytest.mark.parametrize("number", range(9))
 def test_hostile_patches_fail(env, number):
     plan = unittest_plan(env)
