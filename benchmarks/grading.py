@@ -60,7 +60,7 @@ def cpu_of_tree(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except FileNotFoundError:  # it has just ended, and counts as reaped next time
+    except (FileNotFoundError, ProcessLookupError):  # it has just ended, and counts as reaped next time
         return 0.0
     seconds = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return seconds + sum(cpu_of_tree(int(child)) for child in children)
