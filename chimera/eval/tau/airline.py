@@ -6,12 +6,11 @@ from collections.abc import Mapping, Sequence
 from copy import deepcopy
 from typing import Any, ClassVar, Literal
 
+from chimera.eval.tau.counter import CalculatingTools
 from chimera.eval.tau.kernel import (
     Database,
     Record,
-    Toolkit,
     attribute,
-    calculate,
     checked,
     model,
     normalised,
@@ -148,13 +147,6 @@ def load(raw: Any) -> Database:
     return normalised(_database, raw)
 
 
-def _objects(kind: Any, values: Any) -> Any:
-    """The values as checked objects when all are dicts; otherwise as they came."""
-    if all(isinstance(value, dict) for value in values):
-        return [checked(kind, value) for value in values]
-    return values
-
-
 def _dumped(values: Any) -> Any:
     """Checked objects as the plain dicts that other models accept."""
     return (
@@ -164,7 +156,7 @@ def _dumped(values: Any) -> Any:
     )
 
 
-class AirlineTools(Toolkit):
+class AirlineTools(CalculatingTools):
     official = "AirlineTools"
     database = _database
     arguments: ClassVar[Mapping[str, str]] = {
@@ -182,13 +174,20 @@ class AirlineTools(Toolkit):
         "nonfree_baggages": "Number of checked bags that are paid for.",
         "insurance": "Whether travel insurance is taken.",
         "amount": "Value in dollars.",
-        "expression": "Digits, + - * /, parentheses, points and spaces, e.g. '2 + 2'.",
-        "summary": "What the customer wants and what was done so far.",
     }
+
+    def _objects(self, kind: Any, values: Any) -> Any:
+        """The values as checked objects when all are dicts; otherwise as they came."""
+        if all(isinstance(value, dict) for value in values):
+            return [checked(kind, value) for value in values]
+        return values
+
+    def _payment(self, payment_id: str, amount: int) -> dict[str, Any]:
+        return dict(checked(Payment, {"payment_id": payment_id, "amount": amount}))
 
     def _find(self, table: str, label: str, key: str) -> dict[str, Any]:
         if key not in self.db[table]:
-            raise ValueError(f"{label} {key} not found")
+            raise self._refusal(f"{label} {key} not found")
         found: dict[str, Any] = self.db[table][key]
         return found
 
@@ -204,16 +203,16 @@ class AirlineTools(Toolkit):
     def _day(self, flight_number: str, date: str) -> dict[str, Any]:
         flight = self._flight(flight_number)
         if date not in flight["dates"]:
-            raise ValueError(f"Flight {flight_number} not found on date {date}")
+            raise self._refusal(f"Flight {flight_number} not found on date {date}")
         day: dict[str, Any] = flight["dates"][date]
         return day
 
     def _bookable_day(self, number: str, date: str, cabin: str, travellers: int) -> dict[str, Any]:
         day = self._day(number, date)
         if day["status"] != "available":
-            raise ValueError(f"Flight {number} not available on date {date}")
+            raise self._refusal(f"Flight {number} not available on date {date}")
         if day["available_seats"][cabin] < travellers:
-            raise ValueError(f"Not enough seats on flight {number}")
+            raise self._refusal(f"Not enough seats on flight {number}")
         return day
 
     def _available(
@@ -249,17 +248,16 @@ class AirlineTools(Toolkit):
         """Take (or give back) the price of a change; certificates cannot pay for changes."""
         methods = self._user(reservation["user_id"])["payment_methods"]
         if payment_id not in methods:
-            raise ValueError("Payment method not found")
+            raise self._refusal("Payment method not found")
         method = methods[payment_id]
         if method["source"] == "certificate":
-            raise ValueError("Certificate cannot be used to update reservation")
+            raise self._refusal("Certificate cannot be used to update reservation")
         if method["source"] == "gift_card":
             if method["amount"] < price:
-                raise ValueError("Gift card balance is not enough")
+                raise self._refusal("Gift card balance is not enough")
             method["amount"] -= price
         if price != 0:
-            payment = checked(Payment, {"payment_id": payment_id, "amount": price})
-            reservation["payment_history"].append(dict(payment))
+            reservation["payment_history"].append(self._payment(payment_id, price))
 
     @tool("write")
     def book_reservation(
@@ -277,15 +275,15 @@ class AirlineTools(Toolkit):
         insurance: Insurance,
     ) -> Record:
         """Make a new reservation and charge it to the customer's payment methods."""
-        flights = _objects(FlightInfo, flights)
-        passengers = _objects(Passenger, passengers)
-        payment_methods = _objects(Payment, payment_methods)
+        flights = self._objects(FlightInfo, flights)
+        passengers = self._objects(Passenger, passengers)
+        payment_methods = self._objects(Payment, payment_methods)
         user = self._user(user_id)
         reservation_id = next(
             (key for key in NEW_RESERVATION_IDS if key not in self.db["reservations"]), None
         )
         if reservation_id is None:
-            raise ValueError("Too many reservations")
+            raise self._refusal("Too many reservations")
         reservation = checked(
             Reservation,
             {
@@ -304,51 +302,48 @@ class AirlineTools(Toolkit):
                 "insurance": insurance,
             },
         )
-        days = self._seat(reservation, flights, cabin, len(passengers))
+        seats = [self._seat(wanted, cabin, len(passengers)) for wanted in flights]
+        reservation["flights"] = [segment for segment, _ in seats]
         price = sum(flight["price"] for flight in reservation["flights"]) * len(passengers)
         if insurance == "yes":
             price += INSURANCE_FEE * len(passengers)
         price += BAG_FEE * nonfree_baggages
         self._pay(user, payment_methods, price)
-        for day in days:
+        for _, day in seats:
             day["available_seats"][cabin] -= len(passengers)
         self.db["reservations"][reservation_id] = dict(reservation)
         user["reservations"].append(reservation_id)
         return reservation
 
-    def _seat(
-        self, reservation: Record, flights: Any, cabin: str, travellers: int
-    ) -> list[dict[str, Any]]:
-        """Put the flights into the reservation; the days whose seats they take."""
-        days = []
-        for wanted in flights:
-            number = attribute(wanted, "flight_number")
-            flight, date = self._flight(number), attribute(wanted, "date")
-            day = self._bookable_day(number, date, cabin, travellers)
-            reservation["flights"].append(
-                {
-                    "flight_number": number,
-                    "origin": flight["origin"],
-                    "destination": flight["destination"],
-                    "date": date,
-                    "price": day["prices"][cabin],
-                }
-            )
-            days.append(day)
-        return days
+    def _seat(self, wanted: Any, cabin: str, travellers: int) -> tuple[dict[str, Any], Any]:
+        """A segment on a flight that can be booked, and the day whose seats it takes."""
+        number, date = attribute(wanted, "flight_number"), attribute(wanted, "date")
+        flight = self._flight(number)
+        day = self._bookable_day(number, date, cabin, travellers)
+        segment = {
+            "flight_number": number,
+            "origin": flight["origin"],
+            "destination": flight["destination"],
+            "date": date,
+            "price": day["prices"][cabin],
+        }
+        return segment, day
+
+    def _paid(self, payment: Any) -> tuple[str, int]:
+        return attribute(payment, "payment_id"), attribute(payment, "amount")
 
     def _pay(self, user: dict[str, Any], payments: Any, price: int) -> None:
         owned = user["payment_methods"]
         for payment in payments:
-            payment_id = attribute(payment, "payment_id")
+            payment_id, amount = self._paid(payment)
             if payment_id not in owned:
-                raise ValueError(f"Payment method {payment_id} not found")
+                raise self._refusal(f"Payment method {payment_id} not found")
             limited = owned[payment_id]["source"] in ("gift_card", "certificate")
-            if limited and owned[payment_id]["amount"] < payment["amount"]:
-                raise ValueError(f"Not enough balance in payment method {payment_id}")
+            if limited and owned[payment_id]["amount"] < amount:
+                raise self._refusal(f"Not enough balance in payment method {payment_id}")
         paid = sum(payment["amount"] for payment in payments)
         if paid != price:
-            raise ValueError(
+            raise self._refusal(
                 f"Payment amount does not add up, total price is {price}, but paid {paid}"
             )
         for payment in payments:
@@ -357,13 +352,6 @@ class AirlineTools(Toolkit):
                 method["amount"] -= payment["amount"]
             elif method["source"] == "certificate":
                 owned.pop(payment["payment_id"])
-
-    @tool("generic")
-    def calculate(self, expression: str) -> str:
-        """Work out an arithmetic expression."""
-        if not all(char in "0123456789+-*/(). " for char in expression):
-            raise ValueError("Invalid characters in expression")
-        return calculate(expression)
 
     @tool("write")
     def cancel_reservation(self, reservation_id: str) -> Record:
@@ -421,13 +409,7 @@ class AirlineTools(Toolkit):
                 fields = {"source": "certificate", "id": key, "amount": amount}
                 owned[key] = dict(checked(Certificate, fields))
                 return f"Certificate {key} added to user {user_id} with amount {amount}."
-        raise ValueError("Too many certificates")
-
-    @tool("generic")
-    def transfer_to_human_agents(self, summary: str) -> str:
-        """Hand the customer over to a human agent: only when they ask for one explicitly, or when
-        policy and tools give no way to help them."""
-        return "Transfer successful"
+        raise self._refusal("Too many certificates")
 
     @tool("write")
     def update_reservation_baggages(
@@ -451,7 +433,7 @@ class AirlineTools(Toolkit):
         payment_id: str,
     ) -> Record:
         """Change the flights or the cabin of a reservation and settle the difference in price."""
-        flights = _objects(FlightInfo, flights)
+        flights = self._objects(FlightInfo, flights)
         reservation = self._reservation(reservation_id)
         self._user(reservation["user_id"])
         travellers = len(reservation["passengers"])
@@ -459,9 +441,11 @@ class AirlineTools(Toolkit):
         price = sum(segment["price"] for segment in changed) * travellers
         price -= sum(segment["price"] for segment in reservation["flights"]) * travellers
         self._charge(reservation, payment_id, price)
-        reservation["flights"] = changed
-        reservation["cabin"] = cabin
+        self._rebook(reservation, flights, changed, cabin)
         return Record(reservation)
+
+    def _rebook(self, reservation: dict[str, Any], wanted: Any, flights: Any, cabin: str) -> None:
+        reservation.update(flights=flights, cabin=cabin)
 
     def _segment(
         self, reservation: dict[str, Any], wanted: Any, cabin: str, travellers: int
@@ -472,16 +456,7 @@ class AirlineTools(Toolkit):
             if same_flight and kept["date"] == wanted["date"] and cabin == reservation["cabin"]:
                 segment: dict[str, Any] = kept
                 return segment
-        number, date = attribute(wanted, "flight_number"), attribute(wanted, "date")
-        flight = self._flight(number)
-        day = self._bookable_day(number, date, cabin, travellers)
-        return {
-            "flight_number": number,
-            "origin": flight["origin"],
-            "destination": flight["destination"],
-            "date": date,
-            "price": day["prices"][cabin],
-        }
+        return self._seat(wanted, cabin, travellers)[0]
 
     @tool("write")
     def update_reservation_passengers(
@@ -490,10 +465,10 @@ class AirlineTools(Toolkit):
         passengers: list[Passenger],  # type: ignore[valid-type]
     ) -> Record:
         """Correct the passengers of a reservation; their number stays the same."""
-        passengers = _objects(Passenger, passengers)
+        passengers = self._objects(Passenger, passengers)
         reservation = self._reservation(reservation_id)
         if len(passengers) != len(reservation["passengers"]):
-            raise ValueError("Number of passengers does not match")
+            raise self._refusal("Number of passengers does not match")
         reservation["passengers"] = deepcopy(_dumped(passengers))
         return Record(reservation)
 

@@ -94,6 +94,8 @@ class Toolkit:
     database: ClassVar[type[BaseModel]]
     #: What a parameter means, by its name; shown to the model.
     arguments: ClassVar[Mapping[str, str]] = {}
+    #: Tools of a base class that this one does not have.
+    without: ClassVar[frozenset[str]] = frozenset()
     tools: ClassVar[Mapping[str, ToolFunction]] = {}
 
     def __init__(self, db: Database) -> None:
@@ -106,7 +108,7 @@ class Toolkit:
         for name, function in vars(cls).items():
             if declared := getattr(function, "declared", None):
                 found[name] = _declare(cls, name, function, *declared)
-        cls.tools = found
+        cls.tools = {name: known for name, known in found.items() if name not in cls.without}
 
     def visible(self) -> Sequence[ToolFunction]:
         """The tools a model is shown."""
@@ -119,6 +121,10 @@ class Toolkit:
         known = self.tools[name]
         check_arguments(f"{self.official}.{name}", known.signature, arguments)
         return getattr(self, name)(**arguments)
+
+    def _refusal(self, text: str, *values: object) -> Exception:
+        """What a tool raises when it will not do what it is asked; values fill the places in it."""
+        return ValueError(text.format(*values) if values else text)
 
     def run_function(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a public method by name: a tool, a set-up function or an assertion of a task."""

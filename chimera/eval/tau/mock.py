@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from chimera.eval.tau.counter import CounterTools
 from chimera.eval.tau.kernel import (
     Database,
     Record,
@@ -38,7 +39,7 @@ def load_user(raw: Any) -> Database:
     return normalised(_user_database, raw)
 
 
-class MockTools(Toolkit):
+class MockTools(CounterTools):
     official = "MockTools"
     database = _database
     arguments: ClassVar[Mapping[str, str]] = {
@@ -47,7 +48,6 @@ class MockTools(Toolkit):
         "title": "Title of the task.",
         "description": "What the task is about.",
         "status": "The new status.",
-        "summary": "What the user wants and what was done so far.",
     }
 
     @tool("write")
@@ -74,12 +74,6 @@ class MockTools(Toolkit):
             raise ValueError(f"Task {task_id} not found")
         self.db["tasks"][task_id]["status"] = status
         return Record(self.db["tasks"][task_id])
-
-    @tool("generic")
-    def transfer_to_human_agents(self, summary: str) -> str:
-        """Hand the user over to a human agent: only when they ask for one explicitly, or when
-        policy and tools give no way to help them."""
-        return "Transfer successful"
 
     def assert_number_of_tasks(self, user_id: str, expected_number: int) -> bool:
         if user_id not in self.db["users"]:

@@ -3,21 +3,18 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
+from chimera.eval.tau.counter import CalculatingTools
 from chimera.eval.tau.kernel import (
     Database,
     Record,
-    Toolkit,
-    calculate,
     checked,
     model,
     normalised,
     tool,
 )
-
-CANCEL_REASONS = ("no longer needed", "ordered by mistake")
 
 _variant = model("Variant", item_id=str, options=dict[str, str], available=bool, price=float)
 _product = model("Product", name=str, product_id=str, variants=dict[str, _variant])  # type: ignore[valid-type]
@@ -76,20 +73,17 @@ def load(raw: Any) -> Database:
     return normalised(_database, raw)
 
 
-def _payment(kind: str, amount: float, method_id: str) -> dict[str, Any]:
-    fields = {"transaction_type": kind, "amount": amount, "payment_method_id": method_id}
-    return dict(checked(OrderPayment, fields))
-
-
-def _credit(method: dict[str, Any], amount: float) -> None:
-    """Gift cards settle at once; other methods settle outside this world."""
-    if method["source"] == "gift_card":
-        method["balance"] = round(method["balance"] + amount, 2)
-
-
-class RetailTools(Toolkit):
+class RetailTools(CalculatingTools):
     official = "RetailTools"
     database = _database
+    cancel_reasons: ClassVar[Collection[str]] = frozenset(
+        {"no longer needed", "ordered by mistake"}
+    )
+    exchange_refusals = (
+        "Number of {} not found.",
+        "The number of items to be exchanged should match.",
+    )
+    return_refusal = "Payment method should be the original payment method"
     arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "order_id": "Id of the order with its '#', e.g. '#W0000000'.",
@@ -110,13 +104,11 @@ class RetailTools(Toolkit):
         "city": "City, e.g. 'San Francisco'.",
         "state": "State, e.g. 'CA'.",
         "country": "Country, e.g. 'USA'.",
-        "expression": "Digits, + - * /, parentheses, points and spaces, e.g. '2 + 2'.",
-        "summary": "What the customer wants and what was done so far.",
     }
 
     def _find(self, table: str, label: str, key: str) -> dict[str, Any]:
         if key not in self.db[table]:
-            raise ValueError(f"{label} not found")
+            raise self._refusal(f"{label} not found")
         found: dict[str, Any] = self.db[table][key]
         return found
 
@@ -129,49 +121,65 @@ class RetailTools(Toolkit):
     def _variant(self, product_id: str, item_id: str) -> dict[str, Any]:
         variants = self._find("products", "Product", product_id)["variants"]
         if item_id not in variants:
-            raise ValueError("Variant not found")
+            raise self._refusal("Variant not found")
         variant: dict[str, Any] = variants[item_id]
         return variant
 
     def _method(self, user_id: str, method_id: str) -> dict[str, Any]:
         methods = self._user(user_id)["payment_methods"]
         if method_id not in methods:
-            raise ValueError("Payment method not found")
+            raise self._refusal("Payment method not found")
         method: dict[str, Any] = methods[method_id]
         return method
 
-    @staticmethod
-    def _item(order: dict[str, Any], item_id: str) -> dict[str, Any]:
+    def _payment(self, kind: str, amount: float, method_id: str) -> dict[str, Any]:
+        fields = {"transaction_type": kind, "amount": amount, "payment_method_id": method_id}
+        return dict(checked(OrderPayment, fields))
+
+    def _credit(self, order: dict[str, Any], method_id: str, amount: float) -> None:
+        """Gift cards settle at once; other methods settle outside this world."""
+        method = self._method(order["user_id"], method_id)
+        if method["source"] == "gift_card":
+            method["balance"] = round(method["balance"] + amount, 2)
+
+    def _address(self, fields: Mapping[str, str]) -> dict[str, Any]:
+        return dict(checked(UserAddress, fields))
+
+    def _check_pending(self, order: dict[str, Any]) -> None:
+        """What is asked of an order whose address or payment changes; its items may have."""
+        if "pending" not in order["status"]:
+            raise self._refusal("Non-pending order cannot be modified")
+
+    def _item(self, order: dict[str, Any], item_id: str) -> dict[str, Any]:
         for item in order["items"]:
             if item["item_id"] == item_id:
                 found: dict[str, Any] = item
                 return found
-        raise ValueError(f"Item {item_id} not found")
+        raise self._refusal(f"Item {item_id} not found")
 
-    @staticmethod
-    def _check_owned(order: dict[str, Any], item_ids: Any, refusal: str) -> None:
+    def _check_owned(self, order: dict[str, Any], item_ids: Any, refusal: str) -> None:
         """Refuse ids that are asked for more often than the order has them."""
         owned = [item["item_id"] for item in order["items"]]
         for item_id in item_ids:
             if item_ids.count(item_id) > owned.count(item_id):
-                raise ValueError(refusal.format(item_id))
+                raise self._refusal(refusal, item_id)
 
-    def _replacement(
-        self, order: dict[str, Any], old: str, new: str
-    ) -> tuple[dict[str, Any], float]:
-        """The variant that replaces an item, and what it costs more."""
-        item = self._item(order, old)
+    def _replacement(self, item: dict[str, Any], new: str) -> dict[str, Any]:
+        """The variant that an item is replaced with."""
         variant = self._variant(item["product_id"], new)
         if not variant["available"]:
-            raise ValueError(f"New item {new} not found or available")
-        return variant, variant["price"] - item["price"]
+            raise self._refusal("New item {} not found or available", new)
+        return variant
 
-    @tool("generic")
-    def calculate(self, expression: str) -> str:
-        """Work out an arithmetic expression."""
-        if not all(char in "0123456789+-*/(). " for char in expression):
-            raise ValueError("Invalid characters in expression")
-        return calculate(expression)
+    def _check_new(self, old: str, new: str) -> None:
+        if old == new:
+            raise self._refusal("The new item id should be different from the old item id")
+
+    def _changed_to(
+        self, item: dict[str, Any], new: str, last: Mapping[str, Any]
+    ) -> Mapping[str, Any]:
+        """Officially every replaced item takes price and options of the last variant looked up."""
+        return last
 
     @tool("write")
     def cancel_pending_order(self, order_id: str, reason: str) -> Record:
@@ -180,14 +188,14 @@ class RetailTools(Toolkit):
         within 5 to 7 business days."""
         order = self._order(order_id)
         if order["status"] != "pending":
-            raise ValueError("Non-pending order cannot be cancelled")
-        if reason not in set(CANCEL_REASONS):
-            raise ValueError("Invalid reason")
+            raise self._refusal("Non-pending order cannot be cancelled")
+        if reason not in self.cancel_reasons:
+            raise self._refusal("Invalid reason")
         refunds = []
         for payment in order["payment_history"]:
             method_id = payment["payment_method_id"]
-            refunds.append(_payment("refund", payment["amount"], method_id))
-            _credit(self._method(order["user_id"], method_id), payment["amount"])
+            refunds.append(self._payment("refund", payment["amount"], method_id))
+            self._credit(order, method_id, payment["amount"])
         order["status"] = "cancelled"
         order["cancel_reason"] = reason
         order["payment_history"].extend(refunds)
@@ -201,17 +209,19 @@ class RetailTools(Toolkit):
         returned or exchanged only once. Explain the details and get an explicit yes first."""
         order = self._order(order_id)
         if order["status"] != "delivered":
-            raise ValueError("Non-delivered order cannot be exchanged")
-        self._check_owned(order, item_ids, "Number of {} not found.")
+            raise self._refusal("Non-delivered order cannot be exchanged")
+        lacking, unequal = self.exchange_refusals
+        self._check_owned(order, item_ids, lacking)
         if len(item_ids) != len(new_item_ids):
-            raise ValueError("The number of items to be exchanged should match.")
+            raise self._refusal(unequal)
         difference: float = 0
         for old, new in zip(item_ids, new_item_ids, strict=True):
-            difference += self._replacement(order, old, new)[1]
+            item = self._item(order, old)
+            difference += self._replacement(item, new)["price"] - item["price"]
         difference = round(difference, 2)
         method = self._method(order["user_id"], payment_method_id)
         if method["source"] == "gift_card" and method["balance"] < difference:
-            raise ValueError("Insufficient gift card balance to pay for the price difference")
+            raise self._refusal("Insufficient gift card balance to pay for the price difference")
         order["status"] = "exchange requested"
         order["exchange_items"] = sorted(item_ids)
         order["exchange_new_items"] = sorted(new_item_ids)
@@ -230,7 +240,7 @@ class RetailTools(Toolkit):
                 and user["address"]["zip"] == zip
             ):
                 return str(user_id)
-        raise ValueError("User not found")
+        raise self._refusal("User not found")
 
     @tool("read")
     def find_user_id_by_email(self, email: str) -> str:
@@ -238,7 +248,7 @@ class RetailTools(Toolkit):
         for user_id, user in self.db["users"].items():
             if user["email"].lower() == email.lower():
                 return str(user_id)
-        raise ValueError("User not found")
+        raise self._refusal("User not found")
 
     @tool("read")
     def get_order_details(self, order_id: str) -> Record:
@@ -256,7 +266,7 @@ class RetailTools(Toolkit):
         for product in self.db["products"].values():
             if item_id in product["variants"]:
                 return Record(product["variants"][item_id])
-        raise ValueError("Item not found")
+        raise self._refusal("Item not found")
 
     @tool("read")
     def get_user_details(self, user_id: str) -> Record:
@@ -282,9 +292,8 @@ class RetailTools(Toolkit):
     ) -> Record:
         """Change the shipping address of a pending order. Get an explicit yes first."""
         order = self._order(order_id)
-        if "pending" not in order["status"]:
-            raise ValueError("Non-pending order cannot be modified")
-        order["address"] = _address(address1, address2, city, state, country, zip)
+        self._check_pending(order)
+        order["address"] = self._address(_fields(address1, address2, city, state, country, zip))
         return Record(order)
 
     @tool("write")
@@ -295,28 +304,27 @@ class RetailTools(Toolkit):
         an order. Explain the details and get an explicit yes first."""
         order = self._order(order_id)
         if order["status"] != "pending":
-            raise ValueError("Non-pending order cannot be modified")
+            raise self._refusal("Non-pending order cannot be modified")
         self._check_owned(order, item_ids, "{} not found")
         if len(item_ids) != len(new_item_ids):
-            raise ValueError("The number of items to be exchanged should match")
+            raise self._refusal("The number of items to be exchanged should match")
         difference: float = 0
         variant: dict[str, Any] = {}
         for old, new in zip(item_ids, new_item_ids, strict=True):
-            if old == new:
-                raise ValueError("The new item id should be different from the old item id")
-            variant, more = self._replacement(order, old, new)
-            difference += more
+            self._check_new(old, new)
+            item = self._item(order, old)
+            variant = self._replacement(item, new)
+            difference += variant["price"] - item["price"]
         method = self._method(order["user_id"], payment_method_id)
         if method["source"] == "gift_card" and method["balance"] < difference:
-            raise ValueError("Insufficient gift card balance to pay for the new item")
+            raise self._refusal("Insufficient gift card balance to pay for the new item")
         kind = "payment" if difference > 0 else "refund"
-        order["payment_history"].append(_payment(kind, abs(difference), payment_method_id))
-        if method["source"] == "gift_card":
-            method["balance"] = round(method["balance"] - difference, 2)
+        order["payment_history"].append(self._payment(kind, abs(difference), payment_method_id))
+        self._credit(order, payment_method_id, -difference)
         for old, new in zip(item_ids, new_item_ids, strict=True):
-            # Officially every replaced item takes price and options of the last variant looked up.
             item = self._item(order, old)
-            item.update(item_id=new, price=variant["price"], options=variant["options"])
+            taken = self._changed_to(item, new, variant)
+            item.update(item_id=new, price=taken["price"], options=taken["options"])
         order["status"] = "pending (item modified)"
         return Record(order)
 
@@ -324,21 +332,20 @@ class RetailTools(Toolkit):
     def modify_pending_order_payment(self, order_id: str, payment_method_id: str) -> Record:
         """Change the payment method of a pending order. Get an explicit yes first."""
         order = self._order(order_id)
-        if "pending" not in order["status"]:
-            raise ValueError("Non-pending order cannot be modified")
+        self._check_pending(order)
         method = self._method(order["user_id"], payment_method_id)
         history = order["payment_history"]
         if len(history) != 1 or history[0]["transaction_type"] != "payment":
-            raise ValueError("There should be exactly one payment for a pending order")
+            raise self._refusal("There should be exactly one payment for a pending order")
         old_id, amount = history[0]["payment_method_id"], history[0]["amount"]
         if old_id == payment_method_id:
-            raise ValueError("The new payment method should be different from the current one")
+            raise self._refusal("The new payment method should be different from the current one")
         if method["source"] == "gift_card" and method["balance"] < amount:
-            raise ValueError("Insufficient gift card balance to pay for the order")
-        history.append(_payment("payment", amount, payment_method_id))
-        history.append(_payment("refund", amount, old_id))
-        _credit(method, -amount)
-        _credit(self._method(order["user_id"], old_id), amount)
+            raise self._refusal("Insufficient gift card balance to pay for the order")
+        history.append(self._payment("payment", amount, payment_method_id))
+        history.append(self._payment("refund", amount, old_id))
+        self._credit(order, payment_method_id, -amount)
+        self._credit(order, old_id, amount)
         return Record(order)
 
     @tool("write")
@@ -354,7 +361,7 @@ class RetailTools(Toolkit):
     ) -> Record:
         """Change a customer's default address. Get an explicit yes first."""
         user = self._user(user_id)
-        user["address"] = _address(address1, address2, city, state, country, zip)
+        user["address"] = self._address(_fields(address1, address2, city, state, country, zip))
         return Record(user)
 
     @tool("write")
@@ -365,26 +372,26 @@ class RetailTools(Toolkit):
         Explain the details and get an explicit yes first."""
         order = self._order(order_id)
         if order["status"] != "delivered":
-            raise ValueError("Non-delivered order cannot be returned")
+            raise self._refusal("Non-delivered order cannot be returned")
         method = self._method(order["user_id"], payment_method_id)
         original = order["payment_history"][0]["payment_method_id"]
         if method["source"] != "gift_card" and payment_method_id != original:
-            raise ValueError("Payment method should be the original payment method")
+            raise self._refusal(self.return_refusal)
         self._check_owned(order, item_ids, "Some item not found")
         order["status"] = "return requested"
         order["return_items"] = sorted(item_ids)
         order["return_payment_method_id"] = payment_method_id
         return Record(order)
 
-    @tool("generic")
-    def transfer_to_human_agents(self, summary: str) -> str:
-        """Hand the customer over to a human agent: only when they ask for one explicitly, or when
-        policy and tools give no way to help them."""
-        return "Transfer successful"
 
-
-def _address(
+def _fields(
     address1: str, address2: str, city: str, state: str, country: str, zip: str
-) -> dict[str, Any]:
-    fields = {"address1": address1, "address2": address2, "city": city}
-    return dict(checked(UserAddress, {**fields, "state": state, "country": country, "zip": zip}))
+) -> dict[str, str]:
+    return {
+        "address1": address1,
+        "address2": address2,
+        "city": city,
+        "state": state,
+        "country": country,
+        "zip": zip,
+    }

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
+from chimera.eval.tau.counter import CounterTools
 from chimera.eval.tau.kernel import Database, Record, Toolkit, model, normalised, tool
 
 TODAY = datetime.date(2025, 2, 25)
@@ -129,7 +130,7 @@ def _new_bill(
     }
 
 
-class TelecomTools(Toolkit):
+class TelecomTools(CounterTools):
     official = "TelecomTools"
     database = _database
     arguments: ClassVar[Mapping[str, str]] = {
@@ -143,7 +144,6 @@ class TelecomTools(Toolkit):
         "reason": "Why the line is suspended.",
         "limit": "How many bills at most.",
         "gb_amount": "Gigabytes to add.",
-        "summary": "What the customer wants and what was done so far.",
     }
 
     def _by(self, table: str, key: str, value: str, label: str) -> dict[str, Any]:
@@ -307,12 +307,6 @@ class TelecomTools(Toolkit):
             return "Roaming was already disabled"
         line["roaming_enabled"] = False
         return "Roaming disabled successfully"
-
-    @tool("generic")
-    def transfer_to_human_agents(self, summary: str) -> str:
-        """Hand the customer over to a human agent: only when they ask for one explicitly, or when
-        policy and tools give no way to help them."""
-        return "Transfer successful"
 
     @tool("write")
     def refuel_data(self, customer_id: str, line_id: str, gb_amount: float) -> dict[str, Any]:
