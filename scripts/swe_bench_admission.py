@@ -53,7 +53,7 @@ def main() -> None:
     parser.add_argument("--environment", default="bubblewrap")
     parser.add_argument("--base-image", default="debian:bookworm-slim")
     parser.add_argument("--record", type=Path)
-    options = parser.parse_args()
+    options = parser.parse_intermixed_args()
     known = options.results.read_text().splitlines() if options.results.exists() else []
     lines = [json.loads(line) for line in known]
     done = {line["id"] for line in lines}

@@ -30,8 +30,23 @@ from chimera.types import JSON, AgentResult
 
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
 APPLICATION = Chain(("git apply --whitespace=fix --verbose {file}",))
-#: Releases whose files around the feature are those of the draft's base commit.
-RELEASES: Mapping[str, str] = {"pydata/xarray@97f3a746": "xarray==2025.10.1"}
+
+
+@dataclass(frozen=True, slots=True)
+class Release:
+    """A release whose files around a draft's feature are those of its base commit."""
+
+    requirement: str
+    python: str = ""  # where the draft itself names none
+    pins: tuple[str, ...] = ()
+
+
+RELEASES: Mapping[str, Release] = {
+    "pydata/xarray@97f3a746": Release("xarray==2025.10.1"),
+    "sympy/sympy@c1097516": Release(
+        "sympy==1.14.0", "3.11", ("mpmath==1.3.0", "pytest==8.3.5", "hypothesis==6.82.6")
+    ),
+}
 
 Split = Literal["full", "lite", "fast"]
 
@@ -104,6 +119,7 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
                 f"{instance}: the row has a statement but no patches; it cannot be run"
             )
         settings = _settings(row.get("repo_settings"))
+        release = _release(str(row["repo"]), str(row.get("base_commit") or "")) if draft else None
         files = row.get("test_files") if draft else test_ids(row["FAIL_TO_PASS"])
         return FeatureTask(
             id=instance,
@@ -122,8 +138,8 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             test_command=_command(str(row["repo"]), settings, draft),
             timeout=float(settings.get("timeout_run", 600)),
             timeout_one=None if draft else int(settings.get("timeout_one", 10)),
-            python=str(row.get("python") or ""),
-            pins=list(row.get("pins") or ()),
+            python=str(row.get("python") or (release.python if release else "")),
+            pins=list(row.get("pins") or (release.pins if release else ())),
         )
 
     # --- environments
@@ -155,9 +171,9 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
         if self.repositories:
             place = Path(self.repositories).expanduser() / task["repo"].replace("/", "__")
             return GitRepository(str(place), task["base_commit"])
-        release = RELEASES.get(f"{task['repo']}@{task['base_commit'][:8]}")
+        release = _release(task["repo"], task["base_commit"])
         if release:
-            return SourceDistribution(release)
+            return SourceDistribution(release.requirement)
         return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
 
     # --- submissions
@@ -230,6 +246,10 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             "repositories": self.repositories,
             "interpreters": dict(self.interpreters),
         }
+
+
+def _release(repo: str, base_commit: str) -> Release | None:
+    return RELEASES.get(f"{repo}@{base_commit[:8]}")
 
 
 def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, float]:

@@ -143,6 +143,7 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         self.test_timeout = test_timeout
         self.rule: Version = rule
         self._annexes: Annexes | None = None
+        self._pullable: dict[str, bool] = {}
         self._added: list[SWEBenchInstance] = []
 
     # --- tasks
@@ -198,7 +199,10 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         instance = task["instance"]
         if getattr(start, "backend", "") != "docker":
             return checkout.open_virtualenv(self._setup(instance), start)
+        from chimera.eval.repositories.images import local_image, official_image
+
         if self._official(instance):
+            official_image(instance.image_name, keep=self.keep_images)
             env = checkout.open_image(instance.image_name, start)
             try:
                 checkout.hide_history(env)
@@ -206,8 +210,6 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
                 env.close()
                 raise
             return env
-        from chimera.eval.repositories.images import local_image
-
         image = local_image(
             self._setup(instance), base_image=self.base_image, keep=self.keep_images
         )
@@ -223,9 +225,12 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         """Official images where they are wanted or can be had, or where none can be built."""
         if self.images != "auto" or not instance.requirement:
             return self.images != "local"
-        from chimera.eval.repositories.images import can_be_had
+        if instance.image_name not in self._pullable:
+            from chimera.eval.repositories.images import official_image
 
-        return can_be_had(instance.image_name)
+            here = official_image(instance.image_name, keep=self.keep_images)
+            self._pullable[instance.image_name] = here
+        return self._pullable[instance.image_name]
 
     # --- submissions
 

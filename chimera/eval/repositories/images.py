@@ -1,12 +1,12 @@
-"""Images for instances that no registry has: an interpreter, its packages, one repository.
+"""Images of instances: pulled, or built where no registry has them; removed as they are used up.
 
-Three layers, each built once: instances that share packages share all but the last.
+Built ones have three layers (an interpreter, its packages, one repository), each built once:
+instances that share packages share all but the last.
 """
 
 from __future__ import annotations
 
 import threading
-from functools import cache
 from pathlib import Path
 
 from chimera.environments.base import EnvironmentSpec
@@ -18,8 +18,10 @@ from chimera.eval.repositories.virtualenvs import TESTBED, VirtualEnvironment
 
 BASE_IMAGE = "debian:bookworm-slim"
 LABEL = "chimera.instance"
-#: Instance images that stay for trials of the same instance; the rest is removed.
-KEPT = 4
+PACKAGES_LABEL = "chimera.packages"
+#: Images of each kind that stay for trials of the same instance; older ones are removed. One that
+#: a container uses is never removed.
+KEPT = 8
 #: What an interpreter built elsewhere and a checkout need of the system.
 PACKAGES = (
     "bash", "ca-certificates", "git", "patch", "procps", "libbz2-1.0", "libexpat1", "libffi8",
@@ -28,6 +30,7 @@ PACKAGES = (
 RECIPE = 1
 
 _building = threading.Lock()
+_pulled: list[str] = []  # by this process, the latest last
 
 
 def local_image(setup: PythonSetup, *, base_image: str, keep: bool) -> str:
@@ -40,7 +43,8 @@ def local_image(setup: PythonSetup, *, base_image: str, keep: bool) -> str:
         python = _build(engine, "python", packages.base_prefix, _python_layer(base, packages))
         environment = _build(engine, "packages", packages.path, _packages_layer(python, packages))
         if not keep:
-            _remove_old(engine)
+            _remove_old(engine, LABEL)
+            _remove_old(engine, PACKAGES_LABEL)
         recipe = (
             f"FROM {environment}\nLABEL {LABEL}=1\nCOPY . {TESTBED}\nWORKDIR {TESTBED}\n"
             f"RUN git config --system --add safe.directory '*'\n"
@@ -48,12 +52,23 @@ def local_image(setup: PythonSetup, *, base_image: str, keep: bool) -> str:
         return _build(engine, "instance", tree.path, recipe, identity=str(tree.path))
 
 
-@cache
-def can_be_had(image: str) -> bool:
-    """Whether an image is here or can be pulled; asked once for each image."""
-    engine = Engine.find()
-    here = engine.call("image", "inspect", image).returncode == 0
-    return here or engine.call("pull", image, timeout=3600).returncode == 0
+def official_image(image: str, *, keep: bool, engine: Engine | None = None) -> bool:
+    """Whether an image is here now: it was, or it could be pulled.
+
+    Of those that were pulled all but the latest few are removed; what was here before stays.
+    """
+    engine = engine or Engine.find()
+    with _building:
+        if engine.call("image", "inspect", image).returncode != 0:
+            if engine.call("pull", image, timeout=3600).returncode != 0:
+                return False
+            _pulled.append(image)
+        elif image in _pulled:
+            _pulled.append(_pulled.pop(_pulled.index(image)))
+        for old in [] if keep else _pulled[:-KEPT]:
+            if engine.call("image", "rm", old).returncode == 0:
+                _pulled.remove(old)
+    return True
 
 
 def _python_layer(base: str, packages: VirtualEnvironment) -> str:
@@ -69,7 +84,10 @@ def _python_layer(base: str, packages: VirtualEnvironment) -> str:
 def _packages_layer(python: str, packages: VirtualEnvironment) -> str:
     opened = " ".join(str(parent) for parent in packages.path.parents if str(parent) != "/")
     variables = " ".join(f"{name}={value}" for name, value in packages.variables().items())
-    return f"FROM {python}\nCOPY . {packages.path}\nRUN chmod a+rx {opened}\nENV {variables}\n"
+    return (
+        f"FROM {python}\nLABEL {PACKAGES_LABEL}=1\nCOPY . {packages.path}\n"
+        f"RUN chmod a+rx {opened}\nENV {variables}\n"
+    )
 
 
 def _build(engine: Engine, kind: str, context: Path, recipe: str, identity: str = "") -> str:
@@ -83,10 +101,14 @@ def _build(engine: Engine, kind: str, context: Path, recipe: str, identity: str 
     return tag
 
 
-def _remove_old(engine: Engine) -> None:
-    """Remove instance images but the youngest few; one that a container uses stays."""
-    listed = engine.call("images", "--filter", f"label={LABEL}", "--format", "{{.ID}}")
+def _remove_old(engine: Engine, label: str) -> None:
+    """Remove images with a label but the youngest few; one that a container uses stays."""
+    listed = engine.call(
+        "images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"
+    )
     if listed.returncode != 0:
         raise EnvironmentFault("the container engine does not list its images", retryable=True)
-    for image in listed.stdout.decode().split()[KEPT - 1 :]:
+    kind = f"chimera-{label.rpartition('.')[2]}:"
+    mine = [name for name in listed.stdout.decode().split() if name.startswith(kind)]
+    for image in mine[KEPT - 1 :]:
         engine.call("image", "rm", image)
