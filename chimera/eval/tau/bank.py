@@ -106,6 +106,23 @@ def digest_id(seed: str, length: int = 16) -> str:
     return hashlib.sha256(seed.encode()).hexdigest()[:length]
 
 
+def dispute_id(user_id: str, transaction_id: str) -> str:
+    return f"dsp_{digest_id(f'dispute:{user_id}:{transaction_id}', 12)}"
+
+
+def transaction_id(user: str, card: str, merchant: str, amount: float, category: str) -> str:
+    seed = ":".join(["transaction", user, card, merchant, f"{amount:.2f}", category])
+    return f"txn_{digest_id(seed, 12)}"
+
+
+def parsed_arguments(arguments: str) -> Any:
+    """Arguments of a tool within a tool; all numbers become floats, so that 33 and 33.0 agree."""
+    try:
+        return json.loads(arguments, parse_int=float)
+    except json.JSONDecodeError as error:
+        raise Answer(f"Error: Invalid JSON in arguments: {error}") from None
+
+
 def executed(tool: str, arguments: Mapping[str, Any] | None = None) -> str:
     """The two lines in which some results repeat the call."""
     shown = json.dumps(arguments, indent=2) if arguments else "(no arguments)"
@@ -180,4 +197,6 @@ class Bank(Toolkit):
     def _history(
         self, tool: str, done: str, subject: str, query: tuple[str, str, Any], none: str
     ) -> str:
-        return history(tool, done, subject, self._query(*query), none)
+        table, field, value = query
+        need(value, f"Error: Missing required parameter: {field}")
+        return history(tool, done, subject, self._query(table, field, value), none)

@@ -6,7 +6,6 @@ from typing import Any
 
 from chimera.eval.tau.bank import (
     TODAY,
-    Answer,
     Bank,
     balance_of,
     bullets,
@@ -17,18 +16,10 @@ from chimera.eval.tau.bank import (
     number,
     one_of,
     titled,
+    transaction_id,
 )
 from chimera.eval.tau.kernel import tool
 
-DISPUTE_REASONS = (
-    "unauthorized_fraudulent_charge",
-    "duplicate_charge",
-    "incorrect_amount",
-    "goods_services_not_received",
-    "goods_services_not_as_described",
-    "canceled_subscription_still_charging",
-    "refund_never_processed",
-)
 REPLACEMENT_REASONS = ("fraud_suspected", "lost", "stolen", "damaged", "expired", "other")
 CLOSURE_REASONS = (
     "annual_fee",
@@ -53,31 +44,6 @@ CREDIT_REASONS = (
 )
 FLAG_TYPES = ("annual_fee_waived", "promotional_apr", "rewards_bonus", "other")
 FLAG_REASONS = ("retention_offer", "loyalty_benefit", "promotional", "error_correction", "other")
-DENIAL_REASONS = (
-    "insufficient_account_age",
-    "cooldown_period_active",
-    "pending_disputes",
-    "pending_replacement_card",
-    "past_due_balance",
-    "high_utilization",
-    "insufficient_payment_history",
-    "requested_amount_exceeds_limit",
-    "other",
-)
-BAD_STANDING = ("PAST_DUE", "DELINQUENT", "COLLECTIONS", "CLOSED")
-
-
-def dispute_id(user_id: str, transaction_id: str) -> str:
-    return f"dsp_{digest_id(f'dispute:{user_id}:{transaction_id}', 12)}"
-
-
-def transaction_id(user: str, card: str, merchant: str, amount: float, category: str) -> str:
-    seed = ":".join(["transaction", user, card, merchant, f"{amount:.2f}", category])
-    return f"txn_{digest_id(seed, 12)}"
-
-
-def _limit_request_id(account_id: str, user_id: str, amount: float) -> str:
-    return f"cli_{digest_id(f'cli_request:{account_id}:{user_id}:{amount:.2f}', 12)}"
 
 
 class CreditCardTools(Bank):
@@ -112,80 +78,6 @@ class CreditCardTools(Bank):
             "Transaction rewards updated successfully.\n\n"
             f"{executed('update_transaction_rewards_3847', given)}\nTransaction updated:\n{shown}"
         )
-
-    @tool("write", discoverable=True)
-    def file_credit_card_transaction_dispute_4829(
-        self,
-        transaction_id: str,
-        card_action: str,
-        card_last_4_digits: str,
-        full_name: str,
-        user_id: str,
-        phone: str,
-        email: str,
-        address: str,
-        contacted_merchant: bool,
-        purchase_date: str,
-        issue_noticed_date: str,
-        dispute_reason: str,
-        resolution_requested: str,
-        eligible_for_provisional_credit: bool,
-        partial_refund_amount: float | None = None,
-    ) -> str:
-        need(transaction_id and user_id, "Error: Missing required parameters.")
-        one_of(card_action, ("keep_active", "cancel_and_reissue"), "card_action")
-        one_of(dispute_reason, DISPUTE_REASONS, "dispute_reason")
-        one_of(resolution_requested, ("full_refund", "partial_refund"), "resolution_requested")
-        need(
-            resolution_requested != "partial_refund" or partial_refund_amount is not None,
-            "Error: partial_refund_amount is required when resolution_requested is "
-            "'partial_refund'.",
-        )
-        key = dispute_id(user_id, transaction_id)
-        record = {
-            "dispute_id": key,
-            "transaction_id": transaction_id,
-            "user_id": user_id,
-            "card_action": card_action,
-            "card_last_4_digits": card_last_4_digits,
-            "full_name": full_name,
-            "phone": phone,
-            "email": email,
-            "address": address,
-            "contacted_merchant": contacted_merchant,
-            "purchase_date": purchase_date,
-            "issue_noticed_date": issue_noticed_date,
-            "dispute_reason": dispute_reason,
-            "resolution_requested": resolution_requested,
-            "partial_refund_amount": partial_refund_amount,
-            "eligible_for_provisional_credit": eligible_for_provisional_credit,
-            "provisional_credit_given": eligible_for_provisional_credit,
-            "submitted_at": TODAY,
-            "status": "SUBMITTED",
-        }
-        need(
-            self._add("transaction_disputes", key, record),
-            "Error: Dispute may have already been filed for this transaction.",
-        )
-        lines = [
-            "Credit card transaction dispute filed successfully. A case has been opened and "
-            "will be "
-            "reviewed within 10 business days.",
-            "",
-            "Executed: file_credit_card_transaction_dispute_4829",
-            f"Dispute ID: {key}",
-            f"Transaction: {transaction_id}",
-            f"Reason: {titled(dispute_reason)}",
-            f"Resolution Requested: {titled(resolution_requested)}",
-        ]
-        if partial_refund_amount:
-            lines.append(f"Partial Refund Amount: ${partial_refund_amount:.2f}")
-        lines.append(
-            "Provisional Credit: ELIGIBLE - Credit will be applied within 2 business days."
-            if eligible_for_provisional_credit
-            else "Provisional Credit: Not eligible at this time."
-        )
-        return "\n".join(lines)
 
     @tool("write", discoverable=True)
     def order_replacement_credit_card_7291(
@@ -239,19 +131,7 @@ class CreditCardTools(Bank):
         )
 
     @tool("read", discoverable=True)
-    def get_user_dispute_history_7291(self, user_id: str) -> str:
-        need(user_id, "Error: Missing required parameter: user_id")
-        return self._history(
-            "get_user_dispute_history_7291",
-            "User transaction dispute history retrieved successfully.",
-            f"Transaction dispute history for user {user_id}",
-            ("transaction_disputes", "user_id", user_id),
-            "No transaction disputes found for this user.",
-        )
-
-    @tool("read", discoverable=True)
     def get_pending_replacement_orders_5765(self, credit_card_account_id: str) -> str:
-        need(credit_card_account_id, "Error: Missing required parameter: credit_card_account_id")
         return self._history(
             "get_pending_replacement_orders_5765",
             "Pending replacement orders check completed.",
@@ -285,7 +165,6 @@ class CreditCardTools(Bank):
 
     @tool("read", discoverable=True)
     def get_closure_reason_history_8293(self, credit_card_account_id: str) -> str:
-        need(credit_card_account_id, "Error: Missing required parameter: credit_card_account_id")
         return self._history(
             "get_closure_reason_history_8293",
             "Closure reason history retrieved successfully.",
@@ -453,171 +332,3 @@ class CreditCardTools(Bank):
             f"Error: Account '{account_id}' is not a checking account.",
         )
         return account
-
-    @tool("write", discoverable=True)
-    def submit_credit_limit_increase_request_7392(
-        self, credit_card_account_id: str, user_id: str, requested_increase_amount: int
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and requested_increase_amount is not None,
-            "Error: Missing required parameters.",
-        )
-        refusal = "Error: Invalid requested_increase_amount. Must be a whole number"
-        wanted = number(requested_increase_amount, f"{refusal}.")
-        need(wanted.is_integer(), f"{refusal} of dollars.")
-        need(wanted > 0, "Error: Requested increase amount must be positive.")
-        self._card_account(credit_card_account_id, user_id)
-        key = _limit_request_id(credit_card_account_id, user_id, wanted)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "requested_increase_amount": int(wanted),
-            "submitted_at": TODAY,
-            "status": "PENDING",
-        }
-        need(
-            self._add("credit_limit_increase_requests", key, record),
-            "Error: A similar request may already exist.",
-        )
-        shown = bullets(
-            f"Request ID: {key}",
-            f"Account: {credit_card_account_id}",
-            f"Requested Increase: ${int(wanted):,}",
-            "Status: PENDING",
-        )
-        return (
-            "Credit limit increase request submitted successfully.\n\n"
-            f"Executed: submit_credit_limit_increase_request_7392\n{shown}"
-        )
-
-    @tool("read", discoverable=True)
-    def get_credit_limit_increase_history_4829(self, credit_card_account_id: str) -> str:
-        need(credit_card_account_id, "Error: Missing required parameter: credit_card_account_id")
-        return self._history(
-            "get_credit_limit_increase_history_4829",
-            "Credit limit increase history retrieved.",
-            f"Credit limit increase history for account {credit_card_account_id}",
-            ("credit_limit_increase_requests", "credit_card_account_id", credit_card_account_id),
-            "No credit limit increase requests found for this account.",
-        )
-
-    @tool("read", discoverable=True)
-    def get_payment_history_6183(self, credit_card_account_id: str, months: int) -> str:
-        need(
-            credit_card_account_id and months is not None,
-            "Error: Missing required parameters (credit_card_account_id, months).",
-        )
-        try:
-            months = int(months)
-        except (TypeError, ValueError):
-            raise Answer("Error: Invalid months value. Must be a positive integer.") from None
-        need(months > 0, "Error: months must be a positive integer.")
-        payments = [
-            payment
-            for payment in self.table("payment_history").values()
-            if payment.get("credit_card_account_id") == credit_card_account_id
-        ]
-        need(payments, f"No payment history found for account '{credit_card_account_id}'.")
-        payments.sort(key=lambda payment: payment.get("payment_date") or "", reverse=True)
-        payments = payments[:months]
-        late = [n for n, payment in enumerate(payments) if payment.get("status") != "ON_TIME"]
-        lines = [
-            f"Payment history for account '{credit_card_account_id}' (last {months} months):",
-            f"Consecutive on-time payments: {late[0] if late else len(payments)}",
-        ]
-        lines += [
-            f"\n  - Payment Date: {payment.get('payment_date')}\n"
-            f"    Amount: {payment.get('amount')}\n"
-            f"    Status: {payment.get('status')}"
-            for payment in payments
-        ]
-        return "\n".join(lines)
-
-    @tool("write", discoverable=True)
-    def approve_credit_limit_increase_5847(
-        self, credit_card_account_id: str, user_id: str, new_credit_limit: int
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and new_credit_limit is not None,
-            "Error: Missing required parameters.",
-        )
-        account = self._card_account(credit_card_account_id, user_id)
-        need(
-            self._may_raise_limit(account, credit_card_account_id, user_id),
-            "Error: Credit limit increase request cannot be approved at this time.",
-        )
-        before = money_or_zero(account.get("credit_limit", "$0.00"))
-        refusal = f"Error: Invalid new_credit_limit '{new_credit_limit}'. Must be a number."
-        after = number(new_credit_limit, refusal)
-        account["credit_limit"] = f"${after:.2f}"
-        key = _limit_request_id(credit_card_account_id, user_id, after - before)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "previous_limit": f"${before:.2f}",
-            "new_limit": f"${after:.2f}",
-            "increase_amount": f"${after - before:.2f}",
-            "decision_date": TODAY,
-            "status": "APPROVED",
-        }
-        self._add("credit_limit_increase_requests", key, record)
-        shown = bullets(
-            f"Account: {credit_card_account_id}",
-            f"Previous Limit: ${before:.2f}",
-            f"New Limit: ${after:.2f}",
-            f"Increase: ${after - before:.2f}",
-            f"Effective Date: {TODAY}",
-        )
-        return (
-            f"Credit limit increase approved!\n{shown}\n"
-            "The customer will receive a confirmation email."
-        )
-
-    def _may_raise_limit(self, account: dict[str, Any], account_id: str, user_id: str) -> bool:
-        disputed = any(
-            dispute.get("user_id") == user_id
-            and dispute.get("status") in ("SUBMITTED", "UNDER_REVIEW", "PENDING")
-            for dispute in self.table("transaction_disputes").values()
-        )
-        replaced = any(
-            order.get("credit_card_account_id") == account_id
-            and order.get("status") in ("PENDING", "PROCESSING", "SHIPPED")
-            for order in self.table("credit_card_orders").values()
-        )
-        standing = account.get("account_status", "").upper()
-        return not disputed and not replaced and standing not in BAD_STANDING
-
-    @tool("write", discoverable=True)
-    def deny_credit_limit_increase_5848(
-        self, credit_card_account_id: str, user_id: str, denial_reason: str
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and denial_reason,
-            "Error: Missing required parameters.",
-        )
-        need(
-            denial_reason in DENIAL_REASONS,
-            f"Error: Invalid denial_reason. Must be one of: {', '.join(DENIAL_REASONS)}",
-        )
-        self._card_account(credit_card_account_id)
-        key = _limit_request_id(credit_card_account_id, user_id, 0.0)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "denial_reason": denial_reason,
-            "decision_date": TODAY,
-            "status": "DENIED",
-        }
-        self._add("credit_limit_increase_requests", key, record)
-        shown = bullets(
-            f"Account: {credit_card_account_id}",
-            f"Denial Reason: {denial_reason}",
-            f"Date: {TODAY}",
-        )
-        return (
-            f"Credit limit increase request denied.\n{shown}\n"
-            "The customer will receive a notification explaining the denial."
-        )

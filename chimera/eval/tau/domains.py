@@ -162,11 +162,11 @@ def _mock(folder: Path, task: Mapping[str, Any], variant: str) -> World:
 
 
 def _telecom(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.tau import phone, phone_state, telecom
+    from chimera.eval.tau import phone_scenes, phone_state, telecom
 
     return World(
         telecom.TelecomTools(_database(folder / "db.toml", telecom.load)),
-        phone.TelecomUserTools(_database(folder / "user_db.toml", phone_state.load)),
+        phone_scenes.TelecomUserTools(_database(folder / "user_db.toml", phone_state.load)),
         telecom.synchronise,
     )
 

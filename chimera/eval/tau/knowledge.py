@@ -18,7 +18,8 @@ from typing import Any, ClassVar
 
 from chimera.errors import DatasetError
 from chimera.eval.tau.bank import load
-from chimera.eval.tau.banking import KnowledgeTools, KnowledgeUserTools
+from chimera.eval.tau.bank_customer import KnowledgeUserTools
+from chimera.eval.tau.banking import KnowledgeTools
 from chimera.eval.tau.domains import exists, read
 from chimera.eval.tau.kernel import Database, World, tool
 

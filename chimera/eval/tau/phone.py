@@ -12,7 +12,6 @@ from chimera.eval.tau.phone_state import (
     MODES,
     NO_SERVICE,
     RATINGS,
-    SERVICE_STATES,
     SIGNAL_FACTORS,
     SIGNAL_ICONS,
     SIM_TEXTS,
@@ -22,7 +21,7 @@ from chimera.eval.tau.phone_state import (
 )
 
 
-def _on(value: bool) -> str:
+def on_or_off(value: bool) -> str:
     return "ON" if value else "OFF"
 
 
@@ -30,7 +29,9 @@ def _yes(value: bool) -> str:
     return "Yes" if value else "No"
 
 
-class TelecomUserTools(Toolkit):
+class Phone(Toolkit):
+    """What its owner can see and do."""
+
     official = "TelecomUserTools"
     database = PhoneDatabase
     arguments: ClassVar[Mapping[str, str]] = {
@@ -90,14 +91,14 @@ class TelecomUserTools(Toolkit):
         roaming, Wi-Fi."""
         device = self._device
         lines = [
-            f"Airplane Mode: {_on(device['airplane_mode'])}",
+            f"Airplane Mode: {on_or_off(device['airplane_mode'])}",
             f"SIM Card Status: {self._sim()}",
             f"Cellular Connection: {device['network_connection_status']}",
             f"Cellular Signal: {device['network_signal_strength']}",
             f"Cellular Network Type: {device['network_technology_connected']}",
             f"Mobile Data Enabled: {_yes(device['data_enabled'])}",
             f"Data Roaming Enabled: {_yes(device['roaming_enabled'])}",
-            f"Wi-Fi Radio: {_on(device['wifi_enabled'])}",
+            f"Wi-Fi Radio: {on_or_off(device['wifi_enabled'])}",
             f"Wi-Fi Connected: {_yes(device['wifi_connected'])}",
         ]
         if device["wifi_connected"]:
@@ -195,17 +196,7 @@ class TelecomUserTools(Toolkit):
         """Switch airplane mode on or off; on, it cuts every wireless connection."""
         on = not self._device["airplane_mode"]
         self._set_airplane_mode(on)
-        return self._with_status_bar(f"Airplane Mode is now {_on(on)}.")
-
-    def turn_airplane_mode_on(self) -> str:
-        self._set_airplane_mode(True)
-        return "Airplane Mode is now ON."
-
-    def turn_airplane_mode_off(self) -> str:
-        # Officially by toggling: where it was off it goes on first, which drops every connection.
-        self._set_airplane_mode(not self._device["airplane_mode"])
-        self._set_airplane_mode(False)
-        return "Airplane Mode is now OFF."
+        return self._with_status_bar(f"Airplane Mode is now {on_or_off(on)}.")
 
     # SIM card
 
@@ -225,17 +216,6 @@ class TelecomUserTools(Toolkit):
         self.simulate_network_search()
         return self._with_status_bar("SIM card re-seated successfully.")
 
-    def unseat_sim_card(self) -> str:
-        self._device["sim_card_missing"] = True
-        self.simulate_network_search()
-        return "SIM card un-seated successfully."
-
-    def lock_sim_card(self, mode: str) -> str:
-        if mode in ("pin", "puk"):
-            self._device["sim_card_status"] = f"locked_{mode}"
-        self.simulate_network_search()
-        return f"SIM card locked successfully in {mode} mode."
-
     # Mobile data, roaming, data saver
 
     def _toggle(self, switch: str) -> bool:
@@ -247,33 +227,14 @@ class TelecomUserTools(Toolkit):
         """Switch mobile data on or off."""
         on = self._toggle("data_enabled")
         self.simulate_network_search()
-        return self._with_status_bar(f"Mobile Data is now {_on(on)}.")
-
-    def turn_data_on(self) -> str:
-        self._device["data_enabled"] = True
-        return "Data connection restored."
-
-    def turn_data_off(self) -> str:
-        self._device["data_enabled"] = False
-        self.simulate_network_search()
-        return "Data connection broken."
+        return self._with_status_bar(f"Mobile Data is now {on_or_off(on)}.")
 
     @tool("write")
     def toggle_roaming(self) -> str:
         """Switch data roaming on or off, which lets your phone use foreign networks."""
         on = self._toggle("roaming_enabled")
         self.simulate_network_search()
-        return self._with_status_bar(f"Data Roaming is now {_on(on)}.")
-
-    def turn_roaming_on(self) -> str:
-        self._device["roaming_enabled"] = True
-        self.simulate_network_search()
-        return "Data Roaming is now ON."
-
-    def turn_roaming_off(self) -> str:
-        self._device["roaming_enabled"] = False
-        self.simulate_network_search()
-        return "Data Roaming is now OFF."
+        return self._with_status_bar(f"Data Roaming is now {on_or_off(on)}.")
 
     @tool("read")
     def check_data_restriction_status(self) -> str:
@@ -286,15 +247,7 @@ class TelecomUserTools(Toolkit):
     def toggle_data_saver_mode(self) -> str:
         """Switch Data Saver on or off; on, it uses less data and may slow it down."""
         on = self._toggle("data_saver_mode")
-        return self._with_status_bar(f"Data Saver Mode is now {_on(on)}.")
-
-    def turn_data_saver_mode_on(self) -> str:
-        self._device["data_saver_mode"] = True
-        return "Data Saver Mode is now ON."
-
-    def turn_data_saver_mode_off(self) -> str:
-        self._device["data_saver_mode"] = False
-        return "Data Saver Mode is now OFF."
+        return self._with_status_bar(f"Data Saver Mode is now {on_or_off(on)}.")
 
     # APN
 
@@ -333,15 +286,6 @@ class TelecomUserTools(Toolkit):
         self.simulate_network_search()
         return self._with_status_bar("APN settings will reset at reboot.")
 
-    def break_apn_settings(self) -> str:
-        self._device["active_apn_settings"]["apn_name"] = "broken"
-        self.simulate_network_search()
-        return "APN settings broken. Please call reset_apn_settings() to fix."
-
-    def break_apn_mms_setting(self) -> str:
-        self._device["active_apn_settings"]["mmsc_url"] = None
-        return "APN MMS setting broken. Please call reset_apn_settings() to fix."
-
     # Wi-Fi
 
     @tool("read")
@@ -365,26 +309,20 @@ class TelecomUserTools(Toolkit):
         on = self._toggle("wifi_enabled")
         if not on:
             self._device.update(wifi_connected=False, wifi_ssid=None, wifi_signal_strength="none")
-        return self._with_status_bar(f"Wi-Fi is now {_on(on)}.")
+        return self._with_status_bar(f"Wi-Fi is now {on_or_off(on)}.")
 
     @tool("read")
     def check_wifi_calling_status(self) -> str:
         """See whether Wi-Fi Calling (calls over Wi-Fi) is on."""
-        return f"Wi-Fi Calling is currently turned {_on(self._device['wifi_calling_enabled'])}."
+        return (
+            f"Wi-Fi Calling is currently turned {on_or_off(self._device['wifi_calling_enabled'])}."
+        )
 
     @tool("write")
     def toggle_wifi_calling(self) -> str:
         """Switch Wi-Fi Calling on or off."""
         on = self._toggle("wifi_calling_enabled")
-        return self._with_status_bar(f"Wi-Fi Calling is now {_on(on)}.")
-
-    def set_wifi_calling(self, enabled: bool, mms_over_wifi: bool | None = None) -> str:
-        self._device["wifi_calling_enabled"] = enabled
-        text = f"Wi-Fi Calling is now {_on(enabled)}."
-        if mms_over_wifi is not None:
-            self._device["wifi_calling_mms_over_wifi"] = mms_over_wifi
-            text += f"\nMMS over Wi-Fi is now {_on(mms_over_wifi)}."
-        return text
+        return self._with_status_bar(f"Wi-Fi Calling is now {on_or_off(on)}.")
 
     # VPN
 
@@ -426,11 +364,6 @@ class TelecomUserTools(Toolkit):
         if self._drop_vpn():
             return self._with_status_bar("VPN disconnected successfully.")
         return self._with_status_bar("No active VPN connection to disconnect.")
-
-    def break_vpn(self) -> str:
-        self.connect_vpn()
-        self._device["vpn_details"]["server_performance"] = "poor"
-        return "VPN connection broken."
 
     # Apps and picture messages
 
@@ -483,15 +416,6 @@ class TelecomUserTools(Toolkit):
             permissions[permission] = True
             text = f"Success. Permission '{permission}' granted to app '{app_name}'."
         return self._with_status_bar(text)
-
-    def remove_app_permission(self, app_name: str, permission: str) -> tuple[bool, str]:
-        permissions, permission = self._permissions(app_name), permission.lower()
-        if permissions is None:
-            return False, f"App '{app_name}' not found. Cannot remove permission."
-        if permission not in permissions:
-            return False, f"Permission '{permission}' not tracked for app '{app_name}'."
-        permissions[permission] = False
-        return True, f"Permission '{permission}' removed from app '{app_name}'."
 
     def _can_send_mms(self) -> bool:
         device = self._device
@@ -547,44 +471,3 @@ class TelecomUserTools(Toolkit):
         return (
             f"Payment of {request['amount_due']} USD has been made for bill {request['bill_id']}."
         )
-
-    # Set-up and assertions of tasks
-
-    def set_user_info(self, name: str, phone_number: str) -> None:
-        self._surroundings.update(name=name, phone_number=phone_number)
-
-    def set_user_location(self, abroad: bool) -> None:
-        self._surroundings["is_abroad"] = abroad
-
-    def assert_airplane_mode_status(self, expected_status: bool) -> bool:
-        return bool(self._device["airplane_mode"] == expected_status)
-
-    def assert_service_status(self, expected_status: str) -> bool:
-        if expected_status not in SERVICE_STATES:
-            raise ValueError(f"'{expected_status}' is not a valid NetworkStatus")
-        return bool(self._device["network_connection_status"] == expected_status)
-
-    def assert_mobile_data_status(self, expected_status: bool) -> bool:
-        return self._data_works() == expected_status
-
-    def assert_mobile_roaming_status(self, expected_status: bool) -> bool:
-        return bool(self._device["roaming_enabled"] == expected_status)
-
-    def assert_mobile_data_saver_mode_status(self, expected_status: bool) -> bool:
-        return bool(self._device["data_saver_mode"] == expected_status)
-
-    def assert_internet_speed(
-        self, expected_speed: float, expected_desc: str | None = None
-    ) -> bool:
-        speed, rating, _ = self._speed()
-        fast = (speed or 0.0) >= expected_speed
-        return fast and (expected_desc is None or rating.lower() == expected_desc.lower())
-
-    def assert_internet_not_excellent(self) -> bool:
-        return self._speed()[1] != "Excellent"
-
-    def assert_can_send_mms(self, expected_status: bool) -> bool:
-        return self._can_send_mms() == expected_status
-
-    def assert_mobile_data_usage_exceeded(self, expected_status: bool) -> bool:
-        return bool(self._surroundings["mobile_data_usage_exceeded"] == expected_status)
