@@ -73,6 +73,8 @@ class TmuxTerminal:
 
         def run(command: Sequence[str]) -> tuple[int, str]:
             done = env.run_command(list(command), timeout=30.0)
+            if done.timed_out:
+                env.require_time(1.0)  # cut off by the trial's limit: no fault of the terminal's
             return done.exit_code, done.stdout.decode("utf-8", "replace") or done.output
 
         return cls(run)

@@ -20,7 +20,7 @@ from chimera import __version__
 from chimera.benchmarks.terminal import TmuxTerminal, key_arguments
 from chimera.benchmarks.terminal_loop import MAX_TURNS, SYSTEM_PROMPT, Progress, TerminalLoop
 from chimera.environments.base import Environment
-from chimera.errors import ChimeraError
+from chimera.errors import ChimeraError, LimitReached
 from chimera.providers import create_provider
 from chimera.providers.base import Provider
 from chimera.types import JSON, AgentResult
@@ -73,9 +73,14 @@ class TerminalAgent:
             seed=self.seed,
             system_prompt=self.system_prompt,
         )
-        terminal = TmuxTerminal.inside(env)
-        terminal.start()  # not stopped: what it runs may be the solution
-        progress = loop.run(prompt, terminal, out_of_time=lambda: env.remaining(1.0) <= 0.0)
+        terminal, progress = TmuxTerminal.inside(env), Progress()
+        try:
+            terminal.start()  # not stopped: what it runs may be the solution
+            loop.run(
+                prompt, terminal, progress=progress, out_of_time=lambda: env.remaining(1.0) <= 0.0
+            )
+        except LimitReached as limit:  # what was done until then is kept
+            progress.stopped_by(limit)
         return progress.result()
 
 

@@ -142,6 +142,9 @@ class Progress:
     stop_reason: StopReason = "turns"
     trajectory: list[Step] = field(default_factory=list)
 
+    def stopped_by(self, limit: LimitReached) -> None:
+        self.stop_reason = limit.limit if limit.limit in _STOP_REASONS else "turns"  # type: ignore[assignment]
+
     def result(self) -> AgentResult:
         last = next((s.message.content for s in reversed(self.trajectory)), "")
         return AgentResult(
@@ -241,7 +244,7 @@ class TerminalLoop:
             progress.stop_reason = "context"
             return None
         except LimitReached as limit:
-            progress.stop_reason = limit.limit if limit.limit in _STOP_REASONS else "turns"  # type: ignore[assignment]
+            progress.stopped_by(limit)
             return None
         progress.usage = progress.usage + response.usage
         known = response.cost is not None and progress.cost is not None

@@ -29,6 +29,7 @@ from chimera.errors import EnvironmentFault, UsageError
 IMAGE_MAP = "CHIMERA_DOCKER_IMAGE_MAP"
 DEFAULT_IMAGE = "CHIMERA_DOCKER_IMAGE"
 PARALLEL_STARTS = threading.BoundedSemaphore(4)
+BUILD_LOG = 1500  # characters of each stream that are told of a build that failed
 RUN = secrets.token_hex(8)  # this process's containers
 ANSWER_HOLDS = 60.0  # seconds for which an engine that answered is taken to be there
 _answered: dict[str, float] = {}
@@ -151,10 +152,18 @@ class Engine:
             lock = _builds.setdefault(image, threading.Lock())
         with lock:
             if self._known(image) is None:
-                self.must("build", "--network=host", "-t", image, str(context), timeout=3600)
+                self._build(context, image)
         if tag is not None:
             self.must("tag", image, tag)
         return image
+
+    def _build(self, context: Path, image: str) -> None:
+        done = self.call("build", "--network=host", "-t", image, str(context), timeout=3600)
+        if done.returncode:
+            # The step that failed is at the end of the one stream, what it came to of the other.
+            log = done.stdout.decode("utf-8", "replace").strip()[-BUILD_LOG:]
+            said = done.stderr.decode("utf-8", "replace").strip()[-BUILD_LOG:]
+            raise EnvironmentFault(f"docker build: {log}\n{said}", retryable=passing(said))
 
     def workdir_of(self, image: str) -> str | None:
         """The image's own working directory, unless it is the root."""

@@ -188,16 +188,18 @@ def _without_network(start: StartEnvironment) -> StartEnvironment:
 
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     """Let the agent work, then take what it hands in."""
-    meter, limits = account.meter, spec.limits
-    if limits.seconds is not None:
-        meter.deadline = env.deadline = time.monotonic() + limits.seconds
+    meter = account.meter
+    seconds = _seconds(spec.limits, env)
+    if seconds is not None:
+        meter.limits = replace(spec.limits, seconds=seconds)
+        meter.deadline = env.deadline = time.monotonic() + seconds
     if isinstance(spec.agent, Submitter):
         agent = spec.agent
         with _boundary(AgentError, "handing in"):
             return agent.submit(spec.benchmark, spec.task, spec.sample, env)
     try:
         with _boundary(AgentError, "the agent"):
-            result = _run_agent(spec.agent, spec.task["prompt"], env, limits)
+            result = _run_agent(spec.agent, spec.task["prompt"], env, seconds)
     except LimitReached as limit:
         result = AgentResult("", stop_reason=f"limit:{limit.limit}")
     account.steps, account.trajectory = result.steps, result.trajectory
@@ -209,12 +211,20 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         return spec.benchmark.collect(spec.task, result, env)
 
 
-def _run_agent(agent: Agent, prompt: str, env: Environment, limits: Limits) -> AgentResult:
+def _seconds(limits: Limits, env: Environment) -> float | None:
+    """How long the agent may work: the user's limit or the task's own, whichever ends first."""
+    if env.deadline is None:
+        return limits.seconds
+    left = max(0.0, round(env.deadline - time.monotonic(), 1))
+    return left if limits.seconds is None else min(left, limits.seconds)
+
+
+def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | None) -> AgentResult:
     result: AgentResult | str
-    if limits.seconds is None:
+    if seconds is None:
         result = agent.run(prompt, env)
     else:
-        result = _within(lambda: agent.run(prompt, env), limits.seconds, env)
+        result = _within(lambda: agent.run(prompt, env), seconds, env)
     return AgentResult(result) if isinstance(result, str) else result
 
 

@@ -11,6 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimera.agents.fixed import NopAgent, OracleAgent
+from chimera.benchmarks.terminal_bench_agent import TerminalAgent
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.local import LocalEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
@@ -27,6 +28,7 @@ from chimera.eval.harbor_verifier import (
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.types import Submission
 from chimera.eval.validate import Stored
+from chimera.providers.scripted import Reply, Script, ScriptedProvider
 
 TASK_TOML = """version = "1.0"
 [metadata]
@@ -383,6 +385,21 @@ def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
 
     assert record.status == "failed"
     assert "did not end" in record.why
+
+
+def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image):
+    place = harbor_task(tmp_path, image)
+    toml = TASK_TOML.replace("timeout_sec = 120.0", "timeout_sec = 3.0")
+    late = {"keys": "echo 42 > answer.txt; sleep 4; rm answer.txt\n", "wait": 60}
+    script = Script((Reply(json.dumps({"commands": [late], "done": False})),))
+    write(place, {"task.toml": toml})
+
+    record = run(
+        tmp_path,
+        TerminalAgent(provider=ScriptedProvider(name="scripted/test", model="test", script=script)),
+    )
+
+    assert (record.status, record.stop_reason, record.steps) == ("passed", "limit:time", 1)
 
 
 @pytest.mark.parametrize("make", [harbor_task, pytest.param(yaml_task, marks=pytest.mark.full)])

@@ -21,7 +21,7 @@ from chimera.eval import trial
 from chimera.eval.harness import Benchmark
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.types import Submission, Verdict
-from chimera.providers.meter import Limits
+from chimera.providers.meter import Limits, current_meter
 from chimera.types import AgentResult
 
 TASK = {"id": "t", "prompt": "say yes"}
@@ -240,6 +240,27 @@ def test_a_time_limit_leaves_a_quick_agent_alone():
 
     assert run_trial(spec(agent=Looks(), limits=Limits(seconds=60))).passed
     assert 0 < deadlines[0] <= 60
+
+
+@pytest.mark.parametrize(("own", "asked", "left"), [(30, None, 30), (30, 60, 30), (60, 30, 30)])
+def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked, left):
+    class Timed(Yes):
+        def open_environment(self, task, start):
+            env = start(None)
+            env.deadline = time.monotonic() + own
+            return env
+
+    class Looks:
+        def run(self, prompt, env):
+            meter = current_meter()
+            for remaining in (env.deadline - time.monotonic(), meter.remaining_seconds()):
+                assert left - 5 < remaining <= left
+            assert meter.limits.seconds == left
+            return AgentResult("yes")
+
+    record = run_trial(spec(Timed(), agent=Looks(), limits=Limits(seconds=asked)))
+
+    assert record.passed, record.why
 
 
 def test_a_submission_is_checkpointed_only_when_it_was_paid_for():
