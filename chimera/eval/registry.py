@@ -41,7 +41,7 @@ BENCHMARKS: Mapping[str, tuple[str, str]] = {
     "tau2-bench": ("tau_bench", "Tau2Bench"),
     "terminal-bench": ("terminal_bench", "TerminalBench"),
     "webarena": ("webarena", "WebArena"),
-    "webarena-verified": ("webarena", "WebArenaVerified"),
+    "webarena-verified": ("webarena_verified", "WebArenaVerified"),
 }
 
 ALIASES: Mapping[str, str] = {

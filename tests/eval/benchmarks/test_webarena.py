@@ -15,7 +15,8 @@ import pytest
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
-from chimera.eval.benchmarks.webarena import WebArena, WebArenaVerified, read_reply
+from chimera.eval.benchmarks.webarena import WebArena, read_reply
+from chimera.eval.benchmarks.webarena_verified import WebArenaVerified
 from chimera.eval.graders.web import Evaluation
 from chimera.eval.harness import Harness
 from chimera.eval.registry import create_benchmark

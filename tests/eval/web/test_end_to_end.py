@@ -15,7 +15,8 @@ from chimera.cli.main import main
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
 from chimera.environments.web.settings import BrowserSettings
-from chimera.eval.benchmarks.webarena import WebArena, WebArenaVerified
+from chimera.eval.benchmarks.webarena import WebArena
+from chimera.eval.benchmarks.webarena_verified import WebArenaVerified
 from chimera.eval.graders.web import PageCheck
 from chimera.eval.graders.web_sites import SiteHelpers
 from chimera.eval.harness import Harness
