@@ -7,6 +7,7 @@
 #   chimera-rebuilt/debian:SUITE     stands in for debian:SUITE-slim
 #   chimera-rebuilt/ubuntu:SUITE     stands in for ubuntu:SUITE
 #   chimera-rebuilt/python:3.N       stands in for python:3.N-slim: Debian and a CPython in /usr/local
+#   chimera-rebuilt/noble-python:3.N Ubuntu with a CPython beside its own, in place of uv's download
 #   chimera-rebuilt/uv:VERSION       stands in for images that only hold uv
 #   MAP.json                         all such names in the file (see data/terminal_bench_images.json)
 #
@@ -113,18 +114,19 @@ rebuilt() {
     imported "$@"
 }
 
-# with_python TAG VERSION: bookworm with a CPython of the host's, which must run on Debian 12
+# with_python TAG BASE VERSION PLACE COMMANDS: a CPython of the host's, which must run on Debian 12
 with_python() {
-    prefix=$(ls -d "$pythons/$2".* 2>/dev/null | tail -n 1)
-    [ -n "$prefix" ] || fail "$1: no CPython $2 in $pythons (see PYTHONS)"
-    make_image chimera-rebuilt/debian:bookworm
+    prefix=$(ls -d "$pythons/$3".* 2>/dev/null | tail -n 1)
+    [ -n "$prefix" ] || fail "$1: no CPython $3 in $pythons (see PYTHONS)"
+    make_image "$2"
     mkdir "$work/context"
     (cd "$prefix" && tar -c --exclude='site-packages/*' --exclude='lib/python3*/test' bin/python3* include lib) \
         >"$work/context/python.tar"
     cat >"$work/context/Dockerfile" <<END
-FROM chimera-rebuilt/debian:bookworm
-ADD python.tar /usr/local/
-RUN ldconfig && python3 -m ensurepip --default-pip && ln -sf python3 /usr/local/bin/python
+FROM $2
+ADD python.tar $4/
+ENV PATH=\$PATH:$4/bin
+RUN echo $4/lib >/etc/ld.so.conf.d/python.conf && ldconfig && $5
 END
     "$engine" build -q -t "$1" "$work/context" >/dev/null
     rm -rf "$work/context"
@@ -139,7 +141,13 @@ make_image() {
     fi
     case $1 in
     chimera-rebuilt/debian:* | chimera-rebuilt/ubuntu:*) rebuilt "$1" "${1#*:}" ;;
-    chimera-rebuilt/python:*) with_python "$1" "${1#*:}" ;;
+    chimera-rebuilt/python:*)
+        with_python "$1" chimera-rebuilt/debian:bookworm "${1#*:}" /usr/local \
+            "python3 -m ensurepip --default-pip && ln -sf python3 /usr/local/bin/python"
+        ;;
+    chimera-rebuilt/noble-python:*)
+        with_python "$1" chimera-rebuilt/ubuntu:noble "${1#*:}" /opt/python true
+        ;;
     chimera-rebuilt/uv:*)
         uv "${1#*:}"
         tar -C "$work/uv" -c . | "$engine" import - "$1" >/dev/null
