@@ -50,7 +50,7 @@ class Benchmark(ABC, Generic[TaskT]):
         if type(self).evaluate is Benchmark.evaluate:
             raise UsageError(f"{type(self).__name__} implements neither evaluate() nor grade()")
         reply = submission.text if submission.raw is None else submission.raw
-        return Verdict(bool(self.evaluate(task, reply, env)))
+        return Verdict.of(self.evaluate(task, reply, env))
 
     def extract(self, task: TaskT, reply: str) -> Submission:
         """The answer in a model's whole reply."""

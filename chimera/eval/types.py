@@ -6,6 +6,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, NotRequired, TypedDict
 
+from chimera.errors import GraderError
 from chimera.providers.meter import CallRecord
 from chimera.types import JSON, Step, Usage
 
@@ -48,6 +49,23 @@ class Verdict:
     @property
     def value(self) -> float:
         return float(self.passed) if self.score is None else self.score
+
+    @classmethod
+    def of(cls, outcome: object) -> Verdict:
+        """What a user's own check decided: a verdict, yes or no, or a score of which 1 passes.
+
+        Anything else is a fault of the check: what merely counts as true must not pass.
+        """
+        if isinstance(outcome, Verdict):
+            return outcome
+        plain = outcome.item() if hasattr(outcome, "item") else outcome  # of numpy's scalars
+        if isinstance(plain, bool):
+            return cls(plain)
+        if isinstance(plain, (int, float)) and 0 <= plain <= 1:
+            return cls(plain == 1, score=float(plain))
+        raise GraderError(
+            f"the check gave {plain!r:.100}, not True, False, a score from 0 to 1 or a Verdict"
+        )
 
 
 @dataclass(frozen=True, slots=True)

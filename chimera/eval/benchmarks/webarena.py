@@ -282,7 +282,7 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
         delegate = getattr(env, "evaluate_task", None)
         if callable(delegate):
-            return delegated(delegate(task, submission.raw or submission.text))
+            return Verdict.of(delegate(task, submission.raw or submission.text))
         evaluation = json.loads(self._resolved(json.dumps(task["eval"])))
         check = Evaluation.parse(evaluation, task["intent"])
         answer, url, source = self._handed_in(submission, env)
@@ -386,14 +386,3 @@ def _evaluation(row: Row) -> dict[str, Any]:
     if answers is None and row.get("reference_answer") is not None:
         answers = {"exact_match": row["reference_answer"]}
     return {"eval_types": row["eval_types"], "reference_answers": answers, **flat}
-
-
-def delegated(result: Any) -> Verdict:
-    """What an outside environment decided: a verdict, a truth value or a score."""
-    if isinstance(result, Verdict):
-        return result
-    if isinstance(result, bool):
-        return Verdict(result, metrics={"delegated": True})
-    if isinstance(result, (int, float)):
-        return Verdict(result == 1, score=float(result), metrics={"delegated": True})
-    raise GraderError(f"evaluate_task() gave {type(result).__name__}, not a verdict or a number")

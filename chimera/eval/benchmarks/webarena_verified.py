@@ -10,7 +10,7 @@ from typing import ClassVar, Literal
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
-from chimera.eval.benchmarks.webarena import WebArena, WebArenaTask, delegated
+from chimera.eval.benchmarks.webarena import WebArena, WebArenaTask
 from chimera.eval.datasets import DatasetBenchmark, Row
 from chimera.eval.graders.web_verified import VerifiedGrader
 from chimera.eval.types import Submission, Verdict
@@ -130,7 +130,7 @@ class WebArenaVerified(WebArena):
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
         delegate = getattr(env, "evaluate_task", None)
         if callable(delegate):
-            return delegated(delegate(task, submission.raw or submission.text))
+            return Verdict.of(delegate(task, submission.raw or submission.text))
         return VerifiedGrader(self.urls).grade(
             task["id"], task["eval"], submission.text, submission.files
         )
