@@ -325,6 +325,7 @@ class World:
     def respond(self, call: Call) -> Reply:
         """Run a call as agent or user makes it: what goes wrong is an answer, not a fault."""
         try:
+            _check_dispatch(call.arguments)
             result = self.toolkit(call.requestor).call(call.name, call.arguments)
             self.sync()
             return Reply(render(result))
@@ -361,6 +362,16 @@ class World:
         if self.user is None or other.user is None:
             return agent, self.user is other.user
         return agent, same_state(self.user.db, other.user.db)
+
+
+def _check_dispatch(arguments: Mapping[str, Any]) -> None:
+    """Raise what Python does when arguments have names that the official dispatcher itself has."""
+    dispatcher = "Environment.make_tool_call() got multiple values for"
+    if "requestor" in arguments:
+        raise TypeError(f"tau2.environment.environment.{dispatcher} keyword argument 'requestor'")
+    for name in arguments:
+        if name in ("self", "tool_name"):
+            raise TypeError(f"{dispatcher} argument '{name}'")
 
 
 class Table(dict[str, Any]):

@@ -56,6 +56,17 @@ def world() -> World:
     [
         ("look", {"shelf": "a"}, '{"nails": 3, "row": 1}'),
         ("look", {"shelf": "b"}, "Error: 'b'"),
+        (
+            "look",
+            {"shelf": "a", "tool_name": "x"},
+            "Error: Environment.make_tool_call() got multiple values for argument 'tool_name'",
+        ),
+        (
+            "no_such",
+            {"self": 1, "requestor": "user"},
+            "Error: tau2.environment.environment.Environment.make_tool_call() got multiple values "
+            "for keyword argument 'requestor'",
+        ),
         ("look", {}, "Error: OfficialShop.look() missing 1 required positional argument: 'shelf'"),
         (
             "put",
