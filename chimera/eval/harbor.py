@@ -286,10 +286,8 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return load_task(place)
 
     def environment(self, task: HarborTask) -> EnvironmentSpec:
-        context = None
-        if task["context"] and not (task["image"] and not self.base_images):
-            context = with_base_images(Path(task["context"]), self._mapping())
-        elif not task["image"]:
+        context = self._build_context(task)
+        if context is None and not task["image"]:
             raise EnvironmentFault(f"{task['id']}: neither a Dockerfile nor an image")
         return EnvironmentSpec(
             needs=frozenset({"commands", "image", "root"}),
@@ -304,6 +302,19 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
                 processes=4096,
                 file_bytes=None,
             ),
+        )
+
+    def _build_context(self, task: HarborTask) -> Path | None:
+        """What the image is built from; None for one that exists already."""
+        if not task["context"] or (task["image"] and not self.base_images):
+            return None
+        return with_base_images(Path(task["context"]), self._mapping())
+
+    def _rebuilt(self, task: HarborTask) -> bool:
+        """Whether the image is, or starts from, another than the task names."""
+        context = self._build_context(task)
+        return (
+            task["image"] in self._mapping() if context is None else str(context) != task["context"]
         )
 
     def _mapping(self) -> dict[str, str]:
@@ -335,7 +346,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             harbor_verifier.cut_off(env)
         seconds = task["verifier_seconds"] * self.time_factor
         verdict = harbor_verifier.verify(task, env, seconds, offline=not self.verifier_network)
-        if self.base_images:
+        if self._rebuilt(task):
             metrics = {**verdict.metrics, "image": "rebuilt"}
             return Verdict(verdict.passed, verdict.why, verdict.score, metrics, verdict.evidence)
         return verdict

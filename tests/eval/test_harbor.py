@@ -355,11 +355,15 @@ def commands(script: str) -> Stored:
 
 
 @pytest.mark.parametrize("make", [harbor_task, yaml_task])
-def test_the_solution_passes_and_nothing_fails(tmp_path, image, make):
-    make(tmp_path, image)
+def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CHIMERA_DOCKER_IMAGE_MAP", json.dumps({"not-to-be-had:1": image}))
+    make(tmp_path / "tasks", "not-to-be-had:1")
 
-    assert run(tmp_path, OracleAgent()).passed
-    nothing = run(tmp_path, NopAgent())
+    solved = run(tmp_path / "tasks", OracleAgent())
+    assert solved.passed, solved.why
+    assert solved.verdict.metrics["image"] == "rebuilt"
+    nothing = run(tmp_path / "tasks", NopAgent())
     assert nothing.status == "failed"
     assert nothing.verdict.value == 0.0
 
