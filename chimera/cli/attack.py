@@ -15,6 +15,7 @@ from chimera.cli.options import config_option, json_option, option, pairs
 from chimera.errors import UsageError
 from chimera.eval.registry import create_benchmark
 from chimera.eval.trial import StartBackend
+from chimera.sandbox.launch import isolation, landlock_available
 
 
 @click.command("attack")
@@ -56,6 +57,7 @@ def command(
       chimera attack my_package.benchmarks:Mine --attack os-exit --attack sys-exit
       chimera attack --table docs/attacks.md
     """
+    _require_confinement(environment)
     if table_file is not None:
         return _write_table(table_file)
     if name is None:
@@ -72,6 +74,15 @@ def command(
     else:
         _show(report)
     return EXIT_DONE if report.held else EXIT_GATE
+
+
+def _require_confinement(environment: str | None) -> None:
+    """These answers remove what they can reach: nothing of this machine may be among it."""
+    if environment == "local" or (isolation() == "process" and not landlock_available()):
+        raise UsageError(
+            "hostile answers are tried only where they are confined: install bubblewrap, or name "
+            "--environment bubblewrap or docker"
+        )
 
 
 def _write_table(file: Path) -> int:

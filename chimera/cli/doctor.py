@@ -77,12 +77,15 @@ def examine() -> Iterator[Finding]:
 
 def _confinement() -> Iterator[Finding]:
     from chimera.sandbox import namespaces_available
+    from chimera.sandbox.launch import landlock_available
 
     reason = namespaces_available()
     if reason is None:
         detail = "answers run in namespaces of their own, apart from their tests"
-    else:
+    elif landlock_available():
         detail = f"{reason}; verdicts are marked isolation: process. apt-get install bubblewrap"
+    else:
+        detail = f"{reason}; answers are not run. apt-get install bubblewrap"
     yield Finding("Confinement", "namespaces", reason is None, detail)
 
 

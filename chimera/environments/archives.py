@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import errno
-import os
 import re
 import shutil
 import stat
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import IO
 
 from chimera.errors import EnvironmentFault
+from chimera.sandbox.inner.trees import remove_tree
 
 COPY_BYTES = 16 * 1024**3  # what is copied out at most
 
@@ -37,18 +37,21 @@ def unpack(stream: IO[bytes], target: Path, *, named: str) -> None:
     written through.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
-    with tempfile.TemporaryDirectory(dir=target.parent, prefix=".chimera-") as fresh:
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=".chimera-"))
+    try:
         try:
             with tarfile.open(fileobj=stream, mode="r|") as archive:
-                extract(archive, Path(fresh))
+                extract(archive, fresh)
         except tarfile.ReadError as error:
-            if not any(Path(fresh).iterdir()):
+            if not any(fresh.iterdir()):
                 raise FileNotFoundError(f"{named} is not there") from error
             raise EnvironmentFault(f"the archive of {named} broke off: {error}") from error
-        entries = sorted(Path(fresh).iterdir())
+        entries = sorted(fresh.iterdir())
         if not entries:
             raise FileNotFoundError(f"{named} is not there, or is neither file nor directory")
         merge(entries[0], target)
+    finally:
+        remove_tree(fresh)
 
 
 def extract(archive: tarfile.TarFile, target: Path) -> None:
@@ -128,24 +131,3 @@ def matcher(pattern: str) -> Callable[[str], bool]:
             expression += re.escape(token)
     compiled = re.compile(expression, re.DOTALL)
     return lambda name: compiled.fullmatch(name) is not None
-
-
-def remove_tree(path: Path) -> None:
-    """Remove a directory even where its owner took away his own rights to it."""
-
-    def open_up(function: Callable[..., object], name: str, _: object) -> None:
-        parent = Path(name).parent
-        for directory in (parent, Path(name)):
-            if directory.is_dir() and not directory.is_symlink():
-                directory.chmod(stat.S_IRWXU)
-        try:
-            function(name)
-        except FileNotFoundError:
-            return
-
-    if path.is_symlink():
-        path.unlink()
-    elif path.exists():
-        if not os.access(path, os.W_OK | os.X_OK):
-            path.chmod(stat.S_IRWXU)
-        shutil.rmtree(path, onerror=open_up)

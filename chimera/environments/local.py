@@ -9,11 +9,11 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Self
 
-from chimera.environments.archives import remove_tree
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.provision import provision
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
+from chimera.sandbox.inner.trees import remove_tree
 
 #: What commands inherit of the host's variables: where programs are, and how text is written.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "PYENV_ROOT")

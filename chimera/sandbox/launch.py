@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import ctypes
 import functools
 import importlib.util
 import json
@@ -11,8 +12,10 @@ import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Literal
 
 from chimera.errors import EnvironmentFault
+from chimera.sandbox.inner import landlock
 
 INNER = Path(__file__).parent / "inner"
 INSIDE = "/sandbox"
@@ -102,6 +105,35 @@ def confined_command(settings: dict[str, object], packages: Sequence[str]) -> li
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--", *arguments(settings, INSIDE)]
+
+
+def readable(packages: Sequence[str]) -> list[str]:
+    """What an answer may read where there are no namespaces: the same as it sees in them."""
+    prefix = Path(sys.base_prefix).resolve()
+    places = [*map(Path, (*SYSTEM, *SYSTEM_FILES)), interpreter(), INNER, *package_paths(packages)]
+    if prefix not in (Path("/usr"), Path("/")):
+        places.append(prefix)
+    return [str(place) for place in places]
+
+
+def landlock_available() -> bool:
+    return sys.platform == "linux" and landlock.version(ctypes.CDLL(None, use_errno=True)) > 0
+
+
+def isolation() -> Literal["namespaces", "process"]:
+    """How answers are confined here; refused where nothing would keep them from this machine."""
+    if os.environ.get("CHIMERA_SANDBOX") == "process":
+        return "process"
+    reason = namespaces_available()
+    if reason is None:
+        return "namespaces"
+    if not landlock_available():
+        raise EnvironmentFault(
+            f"nothing here keeps an answer's code from your files: {reason}, and this kernel has "
+            "no Landlock\n  Install bubblewrap (apt-get install bubblewrap), or set "
+            "CHIMERA_SANDBOX=process to run it all the same"
+        )
+    return "process"
 
 
 @functools.cache

@@ -10,7 +10,6 @@ import atexit
 import json
 import os
 import secrets
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -22,6 +21,7 @@ from typing import Any, Literal
 
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import launch
+from chimera.sandbox.inner.trees import remove_tree
 
 START_SECONDS = 60.0
 GRACE_SECONDS = 30.0  # beyond the wall limit, for a server on a machine that is busy
@@ -34,10 +34,7 @@ class Worker:
 
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages = tuple(packages)
-        reason = launch.namespaces_available()
-        if os.environ.get("CHIMERA_SANDBOX") == "process":
-            reason = "CHIMERA_SANDBOX=process"
-        self.isolation: Literal["namespaces", "process"] = "process" if reason else "namespaces"
+        self.isolation: Literal["namespaces", "process"] = launch.isolation()
         self.scratch: str | None = None
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         with theirs:
@@ -59,6 +56,7 @@ class Worker:
             if confined and os.geteuid() == 0
             else None,
             "scratch": self.scratch or "",
+            "readable": [] if confined else launch.readable(self.packages),
             "packages": self.packages,
             "memory": JUDGE_MEMORY,
         }
@@ -121,7 +119,7 @@ class Worker:
             self.process.wait()
         self._errors.close()
         if self.scratch is not None:
-            shutil.rmtree(self.scratch, ignore_errors=True)
+            remove_tree(self.scratch)
 
     @property
     def alive(self) -> bool:

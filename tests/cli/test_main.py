@@ -73,3 +73,10 @@ def test_wrong_usage_is_one_clear_error(chimera, arguments, says):
     assert ran.code == 2
     assert says in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_hostile_answers_are_not_tried_without_confinement(chimera):
+    result = chimera("attack", "human-eval", "--environment", "local")
+
+    assert result.code == 2
+    assert "only where they are confined" in result.err

@@ -117,18 +117,6 @@ def test_hostile_archives_stay_in_place(tmp_path: Path) -> None:
     assert (target / "hard").read_text() == "good"
 
 
-def test_a_tree_without_rights_is_removed(tmp_path: Path) -> None:
-    tree = tmp_path / "tree"
-    (tree / "locked" / "in").mkdir(parents=True)
-    (tree / "locked" / "in" / "file").touch()
-    (tree / "locked" / "in").chmod(0)
-    (tree / "locked").chmod(0)
-
-    archives.remove_tree(tree)
-
-    assert not tree.exists()
-
-
 @pytest.mark.parametrize(
     ("report", "found"),
     [

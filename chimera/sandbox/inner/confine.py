@@ -2,8 +2,8 @@
 
 With namespaces, the server lives in those that bubblewrap made. An answer gets a process namespace
 of its own, sees no /proc, has one small file system for scratch that is made anew when it was
-touched, and ends as a user without privileges who can gain none. Without namespaces there are only
-limits, and a filter that leaves it no network and no signals to others.
+touched, and ends as a user without privileges who can gain none. Without namespaces there are
+limits, Landlock's rules for files, and a filter that leaves it no network and no signals to others.
 """
 
 from __future__ import annotations
@@ -12,9 +12,11 @@ import ctypes
 import os
 import resource
 import signal
+from collections.abc import Sequence
 from typing import Any
 
-from . import seccomp
+from . import landlock, seccomp
+from .trees import empty
 
 NEW_MOUNTS = 0x00020000
 NEW_IPC = 0x08000000
@@ -32,11 +34,14 @@ PLACES = ("/tmp", "/tmp/shm", "/tmp/work")
 class Confinement:
     """How this server confines; `base_user` is set when it runs as root and can change users."""
 
-    def __init__(self, namespaces: bool, base_user: int | None, scratch: str) -> None:
+    def __init__(
+        self, namespaces: bool, base_user: int | None, scratch: str, readable: Sequence[str]
+    ) -> None:
         self.libc = ctypes.CDLL(None, use_errno=True)
         self.namespaces = namespaces
         self.base_user = base_user
         self.scratch = scratch
+        self.readable = readable
         self.own_processes = -1
         self.proc = -1  # a directory descriptor of /proc, which answers do not see
         self.session = b""
@@ -120,8 +125,11 @@ class Confinement:
             os.chdir(self.scratch)
             self.call("prctl", SET_PARENT_DEATH_SIGNAL, signal.SIGKILL, 0, 0, 0)
             self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
+            if landlock.version(self.libc):
+                landlock.restrict(self.libc, self.readable, self.scratch)
             if alone := seccomp.Filter.for_this_machine(os.getpid()):
                 alone.install(self.libc)
+            self.drop_privileges(None)
             return
         if self.filter is None:
             self.call("unshare", NEW_IPC)
@@ -161,16 +169,6 @@ def touched(place: str) -> Any:
     except FileNotFoundError:
         return None
     return found.st_ctime_ns, found.st_ino, found.st_dev
-
-
-def empty(directory: str) -> None:
-    for entry in os.scandir(directory):
-        if entry.is_dir(follow_symlinks=False):
-            import shutil
-
-            shutil.rmtree(entry.path, ignore_errors=True)
-        else:
-            os.unlink(entry.path)
 
 
 def write(path: str, text: str) -> None:

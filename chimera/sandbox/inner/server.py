@@ -190,7 +190,9 @@ def preload(names: list[str]) -> None:
 def main() -> None:
     settings = json.loads(sys.argv[1])
     control = socket.socket(fileno=settings["control"])
-    confinement = Confinement(settings["namespaces"], settings["user"], settings["scratch"])
+    confinement = Confinement(
+        settings["namespaces"], settings["user"], settings["scratch"], settings["readable"]
+    )
     confinement.enter_server()
     preload([*PRELOADED, *settings["packages"]])
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
