@@ -192,15 +192,10 @@ def submission(data: Mapping[str, JSON]) -> Submission:
 
 
 def _delegated(outcome: Any) -> Verdict:
-    """What an environment's own `evaluate_task` decided: a verdict, a reward, or yes and no."""
-    if isinstance(outcome, Verdict):
-        return outcome
+    """What an environment's own `evaluate_task` decided: also a mapping with its reward."""
     if isinstance(outcome, Mapping):
-        outcome = outcome.get("reward", outcome.get("passed", False))
-    if isinstance(outcome, bool):
-        return Verdict(outcome, "decided by the environment")
-    score = float(outcome) if isinstance(outcome, (int, float)) else 0.0
-    return Verdict(score == 1.0, "decided by the environment", score=score)
+        outcome = outcome.get("reward", outcome.get("passed"))
+    return Verdict.of(outcome)
 
 
 def _json_file(path: Path) -> Any:
