@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired
 
@@ -21,7 +21,7 @@ from chimera.eval.datasets import DatasetBenchmark, Row
 from chimera.eval.graders.patch_apply import Application, Chain, apply_submission, put_tests
 from chimera.eval.graders.review import Finding, contained_findings
 from chimera.eval.reports.types import PASSING, Report
-from chimera.eval.repositories import checkout, maven, patches
+from chimera.eval.repositories import checkout, ee_bench, maven, patches
 from chimera.eval.repositories.hostile import hostile_patches
 from chimera.eval.repositories.source import (
     BaseTree,
@@ -76,12 +76,15 @@ class ArenaTask(Task):
     test_args: str
     findings: NotRequired[list[Finding]]
     required: NotRequired[dict[str, Any]]  # the track's own conditions
+    expected: NotRequired[dict[str, list[str]]]  # data of the second generation
 
 
 class DPAIArena(DatasetBenchmark[ArenaTask]):
     slug = "dpai-arena"
     trials_per_core = 1
-    setup = "Put JSON files of the DPAI Arena data set (java-spring-…-dataset.json) into it."
+    setup = (
+        "Put JSON files (java-spring-…-dataset.json) or datapoint folders of DPAI Arena into it."
+    )
     files = ("java-spring-ee-dataset.json", "java-spring-data-dataset.json",
              "java-spring-data.5-records.json", "tasks.jsonl")  # fmt: skip
     grading = "fresh"
@@ -112,7 +115,20 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
     def name(self) -> str:
         return self.slug if self.track == "issue-to-patch" else f"{self.slug}:{self.track}"
 
+    def source(self) -> Path:
+        place = self.place()
+        first = any((place / name).exists() for name in self.files)
+        if place.is_dir() and not first and any(place.glob(f"**/{ee_bench.FILE}")):
+            return place
+        return super().source()
+
+    def rows(self) -> Iterator[Row]:
+        source = self.source()
+        return ee_bench.datapoints(source) if source.is_dir() else super().rows()
+
     def task(self, row: Row) -> ArenaTask | None:
+        if second := ee_bench.is_datapoint(row):
+            row = ee_bench.first_generation(row)
         track = str(row.get("track") or "issue-to-patch")
         if track not in TRACKS:
             raise DatasetError(f"{row['instance_id']}: track {track!r} is not known")
@@ -137,7 +153,9 @@ class DPAIArena(DatasetBenchmark[ArenaTask]):
             build_system=str(row.get("build_system") or "maven"),
             test_args=str(row.get("test_args") or ""),
         )
-        if track in TEXT_TRACKS:
+        if second:
+            task["expected"] = row["expected"]
+        elif track in TEXT_TRACKS:
             task["findings"] = [Finding(**finding) for finding in _json(row["findings"])]
         elif track != "issue-to-patch":
             task["required"] = dict(_json(row["required"]))
@@ -362,6 +380,11 @@ def _tests(task: ArenaTask, baseline: Report, build: maven.Build) -> tuple[str, 
         return "the tests did not end in time", {**metrics, "timed_out": True}
     if not build.sound:
         return "the project does not build, or its report and exit code disagree", metrics
+    if "expected" in task:
+        tests = bool(task["test_patch"].strip())
+        against = ee_bench.criteria(task["expected"], baseline, report, test_patch=tests)
+        metrics["criteria"] = {name: "fail" if why else "pass" for name, why in against.items()}
+        return next(filter(None, against.values()), ""), metrics
     if absent or failed:
         return f"not passed: {', '.join([*absent, *failed][:3])}", metrics
     if not listed and (regressions or lost):

@@ -8,9 +8,10 @@ from pathlib import Path
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import GraderError, UsageError
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.dpai_arena import DPAIArena, matching, published_score
 from chimera.eval.reports.types import Report
+from chimera.eval.repositories.ee_bench import criteria
 from chimera.eval.repositories.hostile import new_file
 from chimera.eval.trial import StartBackend
 from chimera.eval.types import Submission
@@ -84,6 +85,59 @@ def test_reviews_are_judged_by_a_model(tmp_path):
 def test_without_a_usable_judge_there_is_no_verdict(tmp_path, answer):
     with pytest.raises(GraderError, match="judge"):
         reviewed(tmp_path, answer)
+
+
+# --- data of the second generation
+
+P, F = "PASSED", "FAILED"
+
+
+@pytest.mark.parametrize(
+    ("expected", "before", "after", "against"),
+    [
+        ({"f2p": ["c.T.a"], "p2p": ["c.T.b"]}, {"c.T.a": F, "c.T.b": P}, {"c.T.a": P, "c.T.b": P},
+         ""),
+        ({"f2p": ["c.T.a"]}, {}, {"c.T.a": P}, ""),
+        ({"f2p": ["c.T.a"]}, {"c.T.a": P}, {"c.T.a": P}, "fail_to_pass"),
+        ({"f2p": ["c.T.a"]}, {}, {"c.T.a": P, "c.U.z": F}, ""),
+        ({"p2p": ["c.T.b"]}, {"c.T.b": P}, {}, "pass_to_pass"),
+        ({"p2p": ["c.T.b"]}, {"c.T.b": F}, {"c.T.b": P}, "pass_to_pass"),
+        ({"p2p": ["*"]}, {}, {"c.T.a": P, "c.T.b": F}, "pass_to_pass"),
+        ({"p2p": ["*"], "f2f": ["c.T.b"]}, {}, {"c.T.a": P, "c.T.b": F}, ""),
+        ({"f2f": ["c.T.b"]}, {"c.T.b": F}, {"c.T.b": P}, "fail_to_fail"),
+        ({"f2p": ["c.T"]}, {"c.T.other": P}, {"c.T.a": P, "c.T.other": P}, "fail_to_pass"),
+        ({"f2p": ["c.T#a"]}, {}, {"c.T.a": P}, ""),
+        ({"f2p": ["c.T.a"]}, {}, {"c.T.a()": P}, ""),
+        ({"f2p": ["c.T.a"]}, {}, {"c.T.a(int)[1]": P}, "fail_to_pass"),
+    ],
+)  # fmt: skip
+def test_criteria_of_the_second_generation(expected, before, after, against):
+    names = {"f2p": "fail_to_pass", "p2p": "pass_to_pass", "f2f": "fail_to_fail"}
+    lists = {names[key]: tests for key, tests in expected.items()}
+
+    found = criteria(lists, Report(before), Report(after), test_patch=True)
+
+    assert next((name for name, why in found.items() if why), "") == against
+
+
+def test_datapoint_folders_are_read(tmp_path):
+    place = tmp_path / "dpaia__shop-1"
+    (place / "eval").mkdir(parents=True)
+    (place / "verify").mkdir()
+    (place / "eval" / "test_patch.diff").write_text("tests\n")
+    (place / "verify" / "patch.diff").write_text("gold\n")
+    point = {"repo": "dpaia/shop", "base_commit": "c", "problem_statement": "Do it.",
+             "language": "java", "build_system": "maven",
+             "expected": {"fail_to_pass": ["c.T#a"], "pass_to_pass": ["*"]}}  # fmt: skip
+    (place / "datapoint.json").write_text(json.dumps(point))
+
+    (task,) = DPAIArena(tmp_path).tasks()
+
+    assert (task["id"], task["patch"], task["test_patch"]) == ("dpaia__shop-1", "gold\n", "tests\n")
+    assert task["expected"]["pass_to_pass"] == ["*"]
+    (place / "datapoint.json").write_text(json.dumps({**point, "language": "csharp"}))
+    with pytest.raises(DatasetError, match="csharp"):
+        DPAIArena(tmp_path).tasks()
 
 
 # --- a Spring project
@@ -233,11 +287,17 @@ def project(tmp_path, monkeypatch):
 
 
 @pytest.mark.full
-@pytest.mark.parametrize("track", ROWS)
-def test_tracks_with_their_real_tools(tmp_path, project: Path, require, track):
+@pytest.mark.parametrize(
+    ("track", "expected"),
+    [*((track, None) for track in ROWS), ("issue-to-patch", {"fail_to_pass": ["shop.TotalTest"],
+                                                             "pass_to_pass": ["*"]})],
+)  # fmt: skip
+def test_tracks_with_their_real_tools(tmp_path, project: Path, require, track, expected):
     require("bwrap", "mvn", "javac")
     row = {"instance_id": f"{track}-1", "track": track, "repo": "fixture/shop",
            "problem_statement": "Do it.", **ROWS[track]}  # fmt: skip
+    if expected is not None:
+        row["expected"] = expected
     (tmp_path / "tasks.jsonl").write_text(json.dumps(row))
     benchmark = DPAIArena(tmp_path, track=track, repositories=str(project), test_timeout=900)
     (task,) = benchmark.tasks()
