@@ -128,7 +128,7 @@ ADD python.tar $4/
 ENV PATH=\$PATH:$4/bin
 RUN echo $4/lib >/etc/ld.so.conf.d/python.conf && ldconfig && $5
 END
-    "$engine" build -q -t "$1" "$work/context" >/dev/null
+    "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
     rm -rf "$work/context"
     echo "$1 made"
 }
@@ -146,7 +146,8 @@ make_image() {
             "python3 -m ensurepip --default-pip && ln -sf python3 /usr/local/bin/python"
         ;;
     chimera-rebuilt/noble-python:*)
-        with_python "$1" chimera-rebuilt/ubuntu:noble "${1#*:}" /opt/python true
+        with_python "$1" chimera-rebuilt/ubuntu:noble "${1#*:}" /opt/python \
+            "apt-get update -qq && apt-get upgrade -y -qq && rm -rf /var/lib/apt/lists/*"
         ;;
     chimera-rebuilt/uv:*)
         uv "${1#*:}"
