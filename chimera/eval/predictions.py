@@ -25,12 +25,21 @@ REPLY_FIELD = "output"
 def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
     """One prediction a row. Several rows with one id are samples 0, 1, 2, …"""
     tasks = {task["id"]: task for task in benchmark.tasks()}
-    for number, row in enumerate(rows(path), 1):
+    for number, row in enumerate(_prediction_rows(path), 1):
         where = f"{path}: prediction {number}"
         task_id = prediction_id(row, where)
         if task_id not in tasks:
             raise DatasetError(f"{where}: {benchmark.name()} has no task {task_id!r}")
         yield Prediction(task_id, _submission(benchmark, tasks[task_id], row, where))
+
+
+def _prediction_rows(path: Path) -> Iterator[Row]:
+    """Rows, or the entries of one object by their ids, as SWE-agent's preds.json has them."""
+    for row in rows(path):
+        if row and all(isinstance(value, dict) for value in row.values()):
+            yield from ({"id": key, **value} for key, value in row.items())
+        else:
+            yield row
 
 
 def prediction_id(row: Row, where: str) -> str:
