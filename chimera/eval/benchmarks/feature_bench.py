@@ -5,28 +5,26 @@ from __future__ import annotations
 import json
 import re
 import shlex
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.agents.base import Agent
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
-from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.datasets import Row
 from chimera.eval.graders.patch_apply import Chain, apply_submission
 from chimera.eval.graders.watch import place_watch, read_account
 from chimera.eval.reports import pytest_summary
 from chimera.eval.reports.types import Status
 from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.hostile import hostile_patches
+from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
 from chimera.eval.repositories.source import GitRepository, Patched, Source, SourceDistribution
 from chimera.eval.repositories.swe_instance import CODE_HOST, interpreters_named, test_ids
 from chimera.eval.repositories.virtualenvs import TESTBED
 from chimera.eval.types import Submission, Task, Verdict
-from chimera.types import JSON, AgentResult
+from chimera.types import JSON
 
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
 APPLICATION = Chain(("git apply --whitespace=fix --verbose {file}",))
@@ -69,13 +67,9 @@ class FeatureTask(Task):
     pins: list[str]
 
 
-class FeatureBench(DatasetBenchmark[FeatureTask]):
+class FeatureBench(PatchBenchmark[FeatureTask]):
     slug = "feature-bench"
-    trials_per_core = 1
     setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
-    grading = "fresh"
-    environments = ("docker", "bubblewrap")
-    default_agent = "react"
 
     def __init__(
         self,
@@ -144,9 +138,6 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
 
     # --- environments
 
-    def environment(self, task: FeatureTask) -> EnvironmentSpec:
-        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
-
     def open_environment(self, task: FeatureTask, start: StartEnvironment) -> Environment:
         if task["python"]:
             return checkout.open_virtualenv(self._setup(task), start)
@@ -159,8 +150,6 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             env.close()
             raise
         return env
-
-    open_grading_environment = open_environment
 
     def _setup(self, task: FeatureTask) -> checkout.PythonSetup:
         source = Patched(self._source(task), (task["start_patch"],))
@@ -178,24 +167,8 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
 
     # --- submissions
 
-    def extract(self, task: FeatureTask, reply: str) -> Submission:
-        return checkout.reply_submission(reply)
-
-    def collect(self, task: FeatureTask, result: AgentResult, env: Environment) -> Submission:
-        return checkout.tree_submission(env, result.output)
-
-    def gold(self, task: FeatureTask) -> Submission | None:
-        return Submission(text=task["gold"], form="model_patch") if task["gold"] else None
-
-    def mutants(self, task: FeatureTask) -> Iterable[Submission]:
-        yield Submission(form="model_patch")
-        shorter = patches.without_hunk(task["gold"], largest_hunk(task["gold"]))
-        if shorter:
-            yield Submission(text=shorter, form="model_patch")
-
-    def attacks(self, task: FeatureTask) -> Iterable[tuple[str, Submission]]:
-        for name, patch in hostile_patches(task["test_patch"], task["fail_to_pass"]):
-            yield name, Submission(text=patch, form="model_patch")
+    def known(self, task: FeatureTask) -> Known:
+        return Known(task["gold"], task["test_patch"], task["fail_to_pass"])
 
     # --- grading
 
@@ -235,9 +208,6 @@ class FeatureBench(DatasetBenchmark[FeatureTask]):
             metrics=metrics,
             evidence={"tests": run.statuses, "log": run.log[-100_000:]},
         )
-
-    def prepare_agent(self, agent: Agent) -> Agent:
-        return prepared(agent, SWEBenchConfig.for_lite())
 
     def options(self) -> dict[str, JSON]:
         return {

@@ -2,20 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
 
-from chimera.agents.base import Agent
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.datasets import Row
 from chimera.eval.graders.patch_tests import grade_patch
 from chimera.eval.reports.swebench_logs import RELEASES, Version
-from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.hostile import hostile_patches
+from chimera.eval.repositories import checkout
+from chimera.eval.repositories.agents import SWEBenchConfig, prepared
+from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
 from chimera.eval.repositories.swe_instance import (
     Annexes,
     SourceKind,
@@ -23,16 +23,13 @@ from chimera.eval.repositories.swe_instance import (
     SWEBenchTask,
     interpreters_named,
 )
-from chimera.eval.repositories.virtualenvs import TESTBED
 from chimera.eval.types import Submission, Verdict
-from chimera.types import JSON, AgentResult
+from chimera.types import JSON
 
 if TYPE_CHECKING:
-    from chimera.agents.compaction import SummaryCompaction
-    from chimera.providers.base import Provider
-    from chimera.tools.base import Tool
+    pass
 
-__all__ = ["SWEBench", "SWEBenchConfig", "SWEBenchInstance", "SWEBenchTask"]
+__all__ = ["SWEBench", "SWEBenchConfig", "SWEBenchInstance", "SWEBenchTask", "prepared"]
 
 PROMPT = """\
 The directory /testbed holds a checkout of the repository {repo}. Resolve the issue below by \
@@ -47,65 +44,11 @@ judged by tests that you cannot see, so do not change tests to make them pass.
 Images = Literal["auto", "official", "local"]
 
 
-@dataclass(frozen=True, slots=True)
-class SWEBenchConfig:
-    """How an agent works on an instance."""
-
-    variant: Literal["lite", "verified"] = "verified"
-    max_steps: int = 500
-    ipython: bool = True
-    condense_every_n_steps: int = 25
-    condense_keep_first: int = 2
-    condense_keep_last: int = 20
-    extra_tools: tuple[Tool, ...] = ()
-
-    def __post_init__(self) -> None:
-        if self.variant not in ("lite", "verified"):
-            raise UsageError(f"variant must be 'lite' or 'verified', got {self.variant!r}")
-        if self.max_steps < 1:
-            raise UsageError(f"max_steps must be at least 1, got {self.max_steps}")
-        for name in ("condense_every_n_steps", "condense_keep_first", "condense_keep_last"):
-            if getattr(self, name) < 0:
-                raise UsageError(f"{name} must not be negative, got {getattr(self, name)}")
-
-    @classmethod
-    def for_lite(cls) -> SWEBenchConfig:
-        return cls(variant="lite", max_steps=100, ipython=False, condense_every_n_steps=0)
-
-    @classmethod
-    def for_verified(cls) -> SWEBenchConfig:
-        return cls()
-
-    def should_condense(self, step: int) -> bool:
-        """Whether the conversation is condensed before this step."""
-        every = self.condense_every_n_steps
-        return every > 0 and step > 0 and step % every == 0
-
-    def build_ipython_tool(self) -> Tool | None:
-        if not self.ipython:
-            return None
-        from chimera.tools.ipython import IPythonTool
-
-        return IPythonTool()
-
-    def build_condensation(self, provider: Provider | None = None) -> SummaryCompaction:
-        """How a long conversation is made short; with a provider the model writes the summary."""
-        from chimera.agents.compaction import SummaryCompaction
-
-        return SummaryCompaction(
-            provider, keep_first=self.condense_keep_first, keep_last=self.condense_keep_last
-        )
-
-
-class SWEBench(DatasetBenchmark[SWEBenchTask]):
+class SWEBench(PatchBenchmark[SWEBenchTask]):
     slug = "swe-bench"
-    trials_per_core = 1
     setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
     files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
              "{split}.jsonl", "{split}.json")  # fmt: skip
-    grading = "fresh"
-    environments = ("docker", "bubblewrap")
-    default_agent = "react"
     grader_version = 1
 
     config: SWEBenchConfig
@@ -192,9 +135,6 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
 
     # --- environments
 
-    def environment(self, task: SWEBenchTask) -> EnvironmentSpec:
-        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
-
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         instance = task["instance"]
         if getattr(start, "backend", "") != "docker":
@@ -216,8 +156,6 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
         packages = self._setup(instance).environment()
         return checkout.open_image(image, start, variables=packages.variables())
 
-    open_grading_environment = open_environment
-
     def _setup(self, instance: SWEBenchInstance) -> checkout.PythonSetup:
         return instance.setup(self.source_kind, self.repositories, self.interpreters)
 
@@ -234,29 +172,9 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
 
     # --- submissions
 
-    def extract(self, task: SWEBenchTask, reply: str) -> Submission:
-        return checkout.reply_submission(reply)
-
-    def collect(self, task: SWEBenchTask, result: AgentResult, env: Environment) -> Submission:
-        return checkout.tree_submission(env, result.output)
-
-    def gold(self, task: SWEBenchTask) -> Submission | None:
-        patch = task["instance"].patch
-        return Submission(text=patch, form="model_patch") if patch else None
-
-    def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
-        """Nothing at all, and the gold patch without its largest hunk of code."""
-        yield Submission(form="model_patch")
-        index = largest_hunk(task["instance"].patch)
-        shorter = patches.without_hunk(task["instance"].patch, index)
-        if shorter:
-            yield Submission(text=shorter, form="model_patch")
-
-    def attacks(self, task: SWEBenchTask) -> Iterable[tuple[str, Submission]]:
-        """Patches that try to pass without a fix; each must fail."""
+    def known(self, task: SWEBenchTask) -> Known:
         instance = task["instance"]
-        for name, patch in hostile_patches(instance.test_patch, instance.fail_to_pass):
-            yield name, Submission(text=patch, form="model_patch")
+        return Known(instance.patch, instance.test_patch, instance.fail_to_pass)
 
     # --- grading
 
@@ -279,9 +197,6 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
 
     # --- agents
 
-    def prepare_agent(self, agent: Agent) -> Agent:
-        return prepared(agent, self.config)
-
     def options(self) -> dict[str, JSON]:
         return {
             "split": self.split,
@@ -296,47 +211,3 @@ class SWEBench(DatasetBenchmark[SWEBenchTask]):
             "ipython": self.config.ipython,
             "condense_every_n_steps": self.config.condense_every_n_steps,
         }
-
-
-def prepared(agent: Agent, config: SWEBenchConfig) -> Agent:
-    """A copy of a react agent with the configuration's steps, tools and condensation.
-
-    A number of steps that was asked for stays; other kinds of agents are left as they are.
-    """
-    from chimera.agents.react import ReactAgent
-
-    if not isinstance(agent, ReactAgent):
-        return agent
-    tools = [tool for tool in agent.tools if _tool_name(tool) != "ipython"]
-    ipython = config.build_ipython_tool()
-    more = (*([ipython] if ipython else []), *config.extra_tools)
-    default = next(f.default for f in fields(ReactAgent) if f.name == "max_steps")
-    asked = agent.max_steps != default
-    loop = replace(
-        agent.loop,
-        compaction=config.build_condensation(agent.provider),
-        condense_every_n_steps=config.condense_every_n_steps,
-    )
-    return replace(
-        agent,
-        tools=(*tools, *more),
-        loop=loop,
-        max_steps=agent.max_steps if asked else config.max_steps,
-    )
-
-
-def _tool_name(tool: str | Tool) -> str:
-    return tool if isinstance(tool, str) else tool.name
-
-
-def largest_hunk(patch: str) -> int:
-    """The number of the hunk that changes most lines of program code."""
-    best, best_size, number = 0, -1, 0
-    for file in patches.parse(patch):
-        is_code = file.path.endswith((".py", ".js", ".ts", ".java")) and "doc" not in file.path
-        for hunk in file.hunks:
-            size = (len(hunk.added) + len(hunk.removed)) if is_code else 0
-            if size > best_size:
-                best, best_size = number, size
-            number += 1
-    return best

@@ -5,26 +5,29 @@ from __future__ import annotations
 import ast
 import json
 import re
-from collections.abc import Iterable
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.agents.base import Agent
-from chimera.environments.base import Environment, EnvironmentSpec
-from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
+from chimera.environments.base import Environment
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, largest_hunk, prepared
-from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.datasets import Row
 from chimera.eval.graders import retrieval
 from chimera.eval.graders.patch_apply import Chain, apply_submission, put_tests
+from chimera.eval.graders.watch_command import WatchedRun, run_watched
 from chimera.eval.reports import polybench_logs
 from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.hostile import hostile_patches
-from chimera.eval.repositories.source import Directory, GitRepository, Source, base_tree
+from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.repositories.source import (
+    GitRepository,
+    Source,
+    base_tree,
+    clone_or_copy,
+)
 from chimera.eval.repositories.swe_instance import CODE_HOST
 from chimera.eval.repositories.virtualenvs import TESTBED
 from chimera.eval.types import Submission, Task, Verdict
-from chimera.types import JSON, AgentResult
+from chimera.types import JSON
 
 PROMPT = """\
 The directory {root} holds a checkout of the {language} repository {repo}. Resolve the issue below \
@@ -64,13 +67,9 @@ class PolyBenchTask(Task):
     modified_nodes: list[str] | None
 
 
-class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
+class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     slug = "swe-polybench"
-    trials_per_core = 1
     setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
-    grading = "fresh"
-    environments = ("docker", "bubblewrap")
-    default_agent = "react"
 
     def __init__(
         self,
@@ -135,9 +134,6 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
 
     # --- environments
 
-    def environment(self, task: PolyBenchTask) -> EnvironmentSpec:
-        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
-
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if getattr(start, "backend", "") == "docker":
@@ -151,39 +147,16 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
             return env
         return checkout.open_tree(base_tree(self._source(task)), start)
 
-    open_grading_environment = open_environment
-
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.repositories:
             return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
-        for name in (task["id"], task["repo"].replace("/", "__"), task["repo"]):
-            place = Path(self.repositories).expanduser() / name
-            if (place / ".git").exists() or (place / "HEAD").exists():
-                return GitRepository(str(place), task["base_commit"])
-            if place.is_dir():
-                return Directory(place)
-        raise EnvironmentFault(f"{self.repositories} has no clone or copy of {task['repo']}")
+        names = (task["repo"], task["id"], task["repo"].replace("/", "__"))
+        return clone_or_copy(self.repositories, names, task["base_commit"])
 
     # --- submissions
 
-    def extract(self, task: PolyBenchTask, reply: str) -> Submission:
-        return checkout.reply_submission(reply)
-
-    def collect(self, task: PolyBenchTask, result: AgentResult, env: Environment) -> Submission:
-        return checkout.tree_submission(env, result.output)
-
-    def gold(self, task: PolyBenchTask) -> Submission | None:
-        return Submission(text=task["patch"], form="model_patch")
-
-    def mutants(self, task: PolyBenchTask) -> Iterable[Submission]:
-        yield Submission(form="model_patch")
-        shorter = patches.without_hunk(task["patch"], largest_hunk(task["patch"]))
-        if shorter:
-            yield Submission(text=shorter, form="model_patch")
-
-    def attacks(self, task: PolyBenchTask) -> Iterable[tuple[str, Submission]]:
-        for name, patch in hostile_patches(task["test_patch"], task["fail_to_pass"]):
-            yield name, Submission(text=patch, form="model_patch")
+    def known(self, task: PolyBenchTask) -> Known:
+        return Known(task["patch"], task["test_patch"], task["fail_to_pass"])
 
     # --- grading
 
@@ -227,10 +200,16 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
 
     def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
         timeout = self.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
-        script = f"set -uxo pipefail\n{task['test_command']}\n"
-        result = env.run_command(
-            ["bash", "-c", script], cwd=TESTBED, timeout=timeout, output_bytes=64 * 1024**2
+        reader = polybench_logs.reader(task["repo"], task["language"])
+        run = run_watched(
+            env,
+            task["test_command"],
+            language=task["language"],
+            root=TESTBED,
+            timeout=timeout,
+            read=lambda log: reader(log).passed,
         )
+        result = run.result
         text = (result.stderr + result.stdout).decode("utf-8", "replace")
         log = f"{text}\nContainer exited with status code: {result.exit_code}\n"
         evidence: dict[str, JSON] = {"log": log[-200_000:]}
@@ -243,13 +222,17 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
             return Verdict(
                 False, why, metrics={**metrics, "timed_out": result.timed_out}, evidence=evidence
             )
-        results = polybench_logs.reader(task["repo"], task["language"])(log)
+        results = reader(log)
         missing = [name for name in task["fail_to_pass"] if name not in results.passed]
         broken = [name for name in task["pass_to_pass"] if name in results.failed]
         absent = [
             name for name in task["pass_to_pass"] if name not in results.passed | results.failed
         ]
-        resolved = bool(results) and not missing and not broken
+        why = _why(results, missing, broken)
+        metrics["witness"] = run.witnessed
+        if not why and (forged := _forged(run, results, task["fail_to_pass"])):
+            why = f"tampering: {forged}"
+            metrics["tampering"] = True
         metrics.update(
             with_logs=bool(results),
             all_f2p_passed=not missing,
@@ -260,15 +243,7 @@ class SWEPolyBench(DatasetBenchmark[PolyBenchTask]):
         )
         evidence["passed_tests"] = sorted(results.passed)
         evidence["failed_tests"] = sorted(results.failed)
-        return Verdict(
-            resolved,
-            "" if resolved else _why(results, missing, broken),
-            metrics=metrics,
-            evidence=evidence,
-        )
-
-    def prepare_agent(self, agent: Agent) -> Agent:
-        return prepared(agent, SWEBenchConfig.for_lite())
+        return Verdict(not why, why, metrics=metrics, evidence=evidence)
 
     def options(self) -> dict[str, JSON]:
         return {
@@ -339,8 +314,22 @@ def _sources(env: Environment, patch: str) -> dict[str, bytes]:
 
 
 def _why(results: polybench_logs.Results, missing: list[str], broken: list[str]) -> str:
+    """Why the official rule does not hold; "" when it does."""
     if not results:
         return "the log has no test results"
     if missing:
-        return f"not passed: {', '.join(missing[:3])}" + (" …" if len(missing) > 3 else "")
-    return f"broken: {', '.join(broken[:3])}" + (" …" if len(broken) > 3 else "")
+        return f"not passed: {', '.join(missing[:3])}"
+    return f"broken: {', '.join(broken[:3])}" if broken else ""
+
+
+def _forged(run: WatchedRun, results: polybench_logs.Results, names: list[str]) -> str:
+    """Why a log that shows all as passed is not believed."""
+    if unseen := run.unconfirmed(names):
+        ended = "" if run.finished else ", and the runner never came to its end"
+        return f"the log claims passes that did not happen: {', '.join(unseen[:3])}{ended}"
+    if run.witnessed or not run.tools_failed:
+        return ""
+    if not results.failed:
+        return "the test command failed, but its report names no failed test"
+    both = sorted(results.failed.intersection(names))
+    return f"the report has {both[0]} as passed and as failed" if both else ""

@@ -7,17 +7,16 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks.swe_bench import SWEBenchConfig, prepared
-from chimera.eval.datasets import DatasetBenchmark, Row, datasets_dir
+from chimera.eval.datasets import Row, datasets_dir
 from chimera.eval.graders.generated_tests import Judgement, Pair, Run, change_coverage, judge
 from chimera.eval.graders.patch_tests import run_plan
 from chimera.eval.repositories import checkout, patches
 from chimera.eval.repositories.hostile import new_file
 from chimera.eval.repositories.line_coverage import CoverageTool, coverage_tool
+from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
 from chimera.eval.repositories.reopened import ReopenedEnvironment
 from chimera.eval.repositories.swe_instance import (
     Annexes,
@@ -29,7 +28,7 @@ from chimera.eval.repositories.swe_instance import (
 )
 from chimera.eval.repositories.virtualenvs import TESTBED
 from chimera.eval.types import Submission, Verdict
-from chimera.types import JSON, AgentResult
+from chimera.types import JSON
 
 PROMPT = """\
 The directory /testbed holds a checkout of the repository {repo}. Write tests for the issue below: \
@@ -50,13 +49,10 @@ Mode = Literal["unit_test", "reproduction"]
 Split = Literal["lite", "verified"]
 
 
-class SWTBench(DatasetBenchmark[SWEBenchTask]):
+class SWTBench(PatchBenchmark[SWEBenchTask]):
     slug = "swt-bench"
-    trials_per_core = 1
     setup = "Put SWE-bench Lite or Verified less SWT-Bench's exclusions into it, as JSONL."
-    grading = "fresh"
     environments = ("bubblewrap", "docker")
-    default_agent = "react"
 
     def __init__(
         self,
@@ -106,9 +102,6 @@ class SWTBench(DatasetBenchmark[SWEBenchTask]):
 
     # --- environments
 
-    def environment(self, task: SWEBenchTask) -> EnvironmentSpec:
-        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
-
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         return checkout.open_virtualenv(self._setup(task), start)
 
@@ -129,11 +122,9 @@ class SWTBench(DatasetBenchmark[SWEBenchTask]):
 
     # --- submissions
 
-    def extract(self, task: SWEBenchTask, reply: str) -> Submission:
-        return checkout.reply_submission(reply)
-
-    def collect(self, task: SWEBenchTask, result: AgentResult, env: Environment) -> Submission:
-        return checkout.tree_submission(env, result.output)
+    def known(self, task: SWEBenchTask) -> Known:
+        instance = task["instance"]
+        return Known(instance.test_patch, instance.test_patch, instance.fail_to_pass)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
         """The golden test patch; there is none for reproduction scripts."""
@@ -228,9 +219,6 @@ class SWTBench(DatasetBenchmark[SWEBenchTask]):
         tool = self._tool(task)
         outcome = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
         return Run(outcome.trusted(), tool.read(env, TESTBED))
-
-    def prepare_agent(self, agent: Agent) -> Agent:
-        return prepared(agent, SWEBenchConfig.for_lite())
 
     def options(self) -> dict[str, JSON]:
         return {

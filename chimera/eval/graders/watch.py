@@ -41,6 +41,9 @@ def _tell(**event):
         _write(_account, (_dumps(event) + "\n").encode("ascii"))
 
 
+_tell(started=True)
+
+
 # pytest: this module is loaded with -p
 
 _config = []
@@ -229,6 +232,7 @@ class Account:
 
     results: tuple[tuple[str, Status], ...] = ()
     finished: bool = False
+    started: bool = False
 
     def as_log(self, runner: Runner) -> str:
         """The account in the words of the runner's log, so that one parser reads both."""
@@ -257,7 +261,7 @@ def read_account(env: Environment, watch: Watch) -> Account:
     known = [event for event in events if event is not None]
     finished = bool(known) and "finished" in known[-1]
     if watch.runner == "pytest":
-        return Account(tuple(_pytest_results(known)), finished)
+        return Account(tuple(_pytest_results(known)), finished, bool(known))
     results: dict[str, Status] = {}
     for event in known:
         if "status" in event:
@@ -265,7 +269,7 @@ def read_account(env: Environment, watch: Watch) -> Account:
             status = cast(Status, event["status"])
             if results.get(name) not in ("FAILED", "ERROR"):
                 results[name] = status
-    return Account(tuple(results.items()), finished)
+    return Account(tuple(results.items()), finished, bool(known))
 
 
 def _pytest_results(events: Iterable[Mapping[str, object]]) -> Iterable[tuple[str, Status]]:

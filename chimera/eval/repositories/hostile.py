@@ -30,8 +30,9 @@ for kind in ("addFailure", "addError"):
 def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(name, patch): planted configuration, forged output, edited tests, a reach for history."""
     forged = _FORGED_LINES.format(names=list(fail_to_pass))
-    test_files = [f.new for f in patches.parse(test_patch) if f.new and f.new.endswith(".py")]
-    folders = sorted({"", *(name.rpartition("/")[0] for name in test_files)})
+    test_files = [file.new for file in patches.parse(test_patch) if file.new]
+    python_tests = [name for name in test_files if name.endswith(".py")]
+    folders = sorted({"", *(name.rpartition("/")[0] for name in python_tests)})
     yield (
         "planted conftest",
         "".join(new_file(f"{folder}/conftest.py".lstrip("/"), _CONFTEST) for folder in folders),
@@ -56,11 +57,15 @@ def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tu
     )
     yield (
         "emptied tests",
-        "".join(new_file(name, "def test_nothing():\n    pass\n") for name in test_files),
+        "".join(new_file(name, _emptied(name)) for name in test_files),
     )
     yield "reach for history", new_file(".git/hooks/post-checkout", "#!/bin/sh\ngit log --all\n")
     yield "link over the tests", _link("tests", "/tmp")
     yield "nothing but a note", new_file("NOTES.txt", "resolved\n")
+
+
+def _emptied(name: str) -> str:
+    return "def test_nothing():\n    pass\n" if name.endswith(".py") else "// nothing\n"
 
 
 def new_file(path: str, content: str) -> str:

@@ -77,6 +77,19 @@ def without_hunk(diff: str, index: int) -> str:
     return join(kept)
 
 
+def largest_hunk(patch: str) -> int:
+    """The number of the hunk that changes most lines of program code."""
+    best, best_size, number = 0, -1, 0
+    for file in parse(patch):
+        is_code = file.path.endswith((".py", ".js", ".ts", ".java")) and "doc" not in file.path
+        for hunk in file.hunks:
+            size = (len(hunk.added) + len(hunk.removed)) if is_code else 0
+            if size > best_size:
+                best, best_size = number, size
+            number += 1
+    return best
+
+
 def hunk_count(diff: str) -> int:
     return sum(len(file.hunks) for file in parse(diff))
 
@@ -169,9 +182,14 @@ STEERING_NAMES = frozenset(
         "setup.py", "pyproject.toml", "sitecustomize.py", "usercustomize.py", "noxfile.py",
         ".coveragerc", "runtests.py", "pytestdebug.py",
         "jest.config.js", "jest.config.ts", "jest.config.cjs", "jest.config.mjs",
-        "jest.config.json", ".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.yml",
-        ".mocharc.yaml", "karma.conf.js", "vitest.config.js", "vitest.config.ts",
-        "junit-platform.properties", "surefire.properties", ".mvn", ".npmrc", "CTestTestfile.cmake",
+        "jest.config.json", ".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.jsonc",
+        ".mocharc.yml", ".mocharc.yaml", "mocha.opts", "karma.conf.js", "vitest.config.js",
+        "vitest.config.ts", "vitest.config.mjs", "vitest.config.mts", "vitest.workspace.ts",
+        ".babelrc", ".babelrc.js", ".babelrc.json", "babel.config.js", "babel.config.cjs",
+        "babel.config.json", ".swcrc", ".nycrc", ".taprc", ".npmrc", ".yarnrc", ".yarnrc.yml",
+        "pom.xml", "mvnw", "gradlew", "build.gradle", "build.gradle.kts", "settings.gradle",
+        "settings.gradle.kts", "gradle.properties", "testng.xml", "junit-platform.properties",
+        "surefire.properties", ".mvn", "CTestTestfile.cmake",
     }
 )  # fmt: skip
 _STEERING_SUFFIXES = (".pth", ".egg-link", ".pyc")
@@ -181,6 +199,18 @@ _STEERING_PATHS = (
     re.compile(r"^tests/test_sqlite\.py$"),
     re.compile(r"(^|/)(\.mvn|node_modules|site-packages|__pycache__|\.chimera-metadata)/"),
     re.compile(r"(^|/)[^/]+\.(dist|egg)-info/"),
+    # what a build left: classes that win over the sources, and reports of runs that never were
+    re.compile(r"(^|/)target/((test-)?classes|[\w-]+-reports)/"),
+    re.compile(r"(^|/)build/(classes|test-results|reports)/"),
+    re.compile(r"^(gradle|buildSrc)/"),
+    re.compile(r"(^|/)(META-INF/services/(org\.junit|org\.testng|org\.apache\.maven)|mockito-ext)"),
+)
+#: Packages of Java's test libraries below a folder of sources; a project's own class wins.
+_JAVA_LIBRARIES = re.compile(
+    r"(?:^|(?:^|/)(?:src|main|test|java|kotlin|groovy|resources)/)"
+    r"(?:org/(?:junit|hamcrest|assertj|mockito|testng|opentest4j|easymock|powermock|spockframework"
+    r"|apache/maven/surefire)|junit/(?:framework|runner|textui)|com/google/common/truth)"
+    r"/[\w/$]+\.(?:java|kt|groovy|class)$"
 )
 _RUNNER_MODULES = frozenset(
     {
@@ -212,7 +242,7 @@ def steers(path: str, *, new: bool) -> bool:
         return True
     if any(pattern.search(path) for pattern in _STEERING_PATHS):
         return True
-    return new and _shadows(pure)
+    return new and (_shadows(pure) or _JAVA_LIBRARIES.search(path) is not None)
 
 
 def _shadows(path: PurePosixPath) -> bool:

@@ -118,6 +118,17 @@ class Patched:
             _git(target, "apply", "--whitespace=nowarn", "-", stdin=patch)
 
 
+def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:
+    """The first of `names` below a directory: a clone at its commit, or a copy as it is."""
+    for name in names:
+        place = Path(repositories).expanduser() / name
+        if (place / ".git").exists() or (place / "HEAD").exists():
+            return GitRepository(str(place), commit)
+        if place.is_dir():
+            return Directory(place)
+    raise EnvironmentFault(f"{repositories} has no clone or copy of {names[0]}")
+
+
 @dataclass(frozen=True, slots=True)
 class BaseTree:
     """A prepared tree and the id of its only commit."""
