@@ -52,7 +52,6 @@ def java_patches(
         "pom rewires reports": "<reportsDirectory>/tmp/elsewhere</reportsDirectory>",
     }.items():
         changed = pom.replace(surefire, f"{surefire}<configuration>{setting}</configuration>\n")
-        yield name, replaced("pom.xml", pom, changed)
         forged = new_file(f"{_REPORTS}/TEST-CalcTest.xml", _SUITE + "\n")
         yield f"{name}, report planted", replaced("pom.xml", pom, changed) + forged
     yield "maven.config skips tests", new_file(".mvn/maven.config", "-DskipTests\n")

@@ -18,6 +18,10 @@ from chimera.eval.trial import StartBackend
 from chimera.eval.types import Submission, Verdict
 from chimera.types import JSON
 
+_ANY_LANGUAGE = (
+    "emptied tests", "reach for history", "link over the tests", "nothing but a note",
+)  # fmt: skip
+
 
 @dataclass(frozen=True, slots=True)
 class Fixture:
@@ -85,7 +89,9 @@ class Fixture:
             subprocess.run(["rm", "-rf", name], cwd=root, check=True)
 
     def attacks(self) -> Iterator[tuple[str, str]]:
-        yield from hostile_patches(self.test_patch, self.fail_to_pass)
+        for name, patch in hostile_patches(self.test_patch, self.fail_to_pass):
+            if self.language == "Python" or name in _ANY_LANGUAGE:
+                yield name, patch
         yield from self.own(self)
 
 

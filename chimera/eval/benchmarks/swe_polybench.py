@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
@@ -223,8 +224,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
                 False, why, metrics={**metrics, "timed_out": result.timed_out}, evidence=evidence
             )
         results = reader(log)
-        missing = [name for name in task["fail_to_pass"] if name not in results.passed]
-        broken = [name for name in task["pass_to_pass"] if name in results.failed]
+        missing, broken = shortcomings(results, task["fail_to_pass"], task["pass_to_pass"])
         absent = [
             name for name in task["pass_to_pass"] if name not in results.passed | results.failed
         ]
@@ -267,6 +267,14 @@ def cst_node_recall(
     if not modified_nodes:
         return None
     return retrieval.retrieval(modified_nodes, retrieval.changed_nodes(patch, before, after)).recall
+
+
+def shortcomings(
+    results: polybench_logs.Results, fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]
+) -> tuple[list[str], list[str]]:
+    """The official rule: F2P tests that did not pass, P2P tests that failed; both must be none."""
+    missing = [name for name in fail_to_pass if name not in results.passed]
+    return missing, [name for name in pass_to_pass if name in results.failed]
 
 
 def literal_list(value: Any) -> list[str]:

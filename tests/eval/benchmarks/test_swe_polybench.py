@@ -8,8 +8,25 @@ import pytest
 
 from chimera.attack.repositories import FIXTURES, NODE, PYTHON, Repository, replaced
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.benchmarks.swe_polybench import SWEPolyBench, localization_accuracy
+from chimera.eval.benchmarks.swe_polybench import SWEPolyBench, localization_accuracy, shortcomings
+from chimera.eval.reports.polybench_logs import Results
 from chimera.eval.repositories.hostile import new_file
+
+
+@pytest.mark.parametrize(
+    ("passed", "failed", "f2p", "p2p", "resolved"),
+    [
+        ("a", "", "a", "b", True),
+        ("a", "a", "a", "", True),
+        ("ab", "b", "", "b", False),
+        ("", "", "", "", True),
+        ("b", "", "a", "b", False),
+    ],
+)
+def test_the_official_rule(passed, failed, f2p, p2p, resolved):
+    results = Results(frozenset(passed), frozenset(failed))
+
+    assert (shortcomings(results, f2p, p2p) == ([], [])) is resolved
 
 
 @pytest.fixture
