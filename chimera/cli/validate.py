@@ -63,8 +63,9 @@ def command(
 ) -> int:
     """Grade the reference answer, no answer, and mutants of every task of benchmark NAME.
 
-    Gold must pass, an empty answer and mutants must fail. Mutants that pass are listed: most of
-    them behave like the gold on the benchmark's own tests. Exit code 1 when the proof fails.
+    Gold must pass, an empty answer and mutants must fail. Mutants that pass are listed. Where
+    that can be tried, those that behave like the gold on further inputs too are called
+    equivalent and do not count. Exit code 1 when the proof fails.
 
     \b
     Examples:
@@ -104,7 +105,8 @@ def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
         checks = report.of(answer)
         if checks:
             due = sum(check.as_due for check in checks)
-            rate = due / len(checks)
+            counted = len(checks) - sum(check.equivalent for check in checks)
+            rate = due / counted if counted else 1.0
             click.echo(f"  {answer:<8}{DUE[answer]:<6}{len(checks):>8}{due:>8}{rate:>9.2%}")
     if report.ungolded:
         click.echo(f"  {report.ungolded} tasks have no reference answer")
@@ -114,7 +116,8 @@ def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
                 click.echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
     for check in report.of("mutant"):
         if not check.as_due:
-            click.echo(f"  mutant {check.status}: {check.task_id} #{check.number}: {check.why}")
+            kind = "equivalent" if check.equivalent else check.status
+            click.echo(f"  mutant {kind}: {check.task_id} #{check.number}: {check.why}")
     official = counts.get("official")
     if isinstance(official, dict):
         agreeing = f"{official['agreeing']} of {official['pairs']} verdicts agree"

@@ -63,6 +63,7 @@ def _state(slug: str) -> BenchmarkStatus:
     )
     excepted = len(content.get("exceptions", ()))  # defects of the data set, each with its reason
     proven = gold["as_due"] + excepted >= gold["graded"] > 0
+    counted = mutants["graded"] - mutants.get("equivalent", 0)
     tasks, whole = content["tasks"], content.get("of", content["tasks"])
     return BenchmarkStatus(
         slug=slug,
@@ -70,7 +71,7 @@ def _state(slug: str) -> BenchmarkStatus:
         tasks=str(tasks) if tasks == whole else f"{tasks} of {whole}",
         gold=f"{gold['as_due']}/{gold['graded']}",
         nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
-        mutants=f"{mutants['as_due']}/{mutants['graded']}" if mutants["graded"] else "–",
+        mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
         official=OFFICIAL[slug],
         note=content.get("note", ""),
     )

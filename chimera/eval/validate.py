@@ -24,7 +24,10 @@ ANSWERS: tuple[Answer, ...] = ("gold", "empty", "mutant")
 
 @dataclass(frozen=True, slots=True)
 class Check:
-    """One answer that was graded, and whether its verdict is the one that was due."""
+    """One answer that was graded, and whether its verdict is the one that was due.
+
+    `equivalent` is a mutant that passed and behaves like the gold on further inputs as well.
+    """
 
     task_id: str
     answer: Answer
@@ -32,6 +35,7 @@ class Check:
     status: str
     why: str
     text: str = ""
+    equivalent: bool = False
 
     @property
     def as_due(self) -> bool:
@@ -56,6 +60,7 @@ class Report:
                 "graded": len(checks),
                 "as_due": sum(check.as_due for check in checks),
                 "errors": sum(check.status == "error" for check in checks),
+                **({"equivalent": same} if (same := sum(c.equivalent for c in checks)) else {}),
             }
             for answer in ANSWERS
             if (checks := self.of(answer))
@@ -65,7 +70,11 @@ class Report:
             "tasks": self.tasks,
             "without_gold": self.ungolded,
             "answers": rows,
-            "survivors": [self._named(c) for c in self.of("mutant") if c.status == "passed"],
+            "survivors": [
+                {**self._named(c), "equivalent": c.equivalent}
+                for c in self.of("mutant")
+                if c.status == "passed"
+            ],
             "gold_not_passed": [self._named(c) for c in self.of("gold") if not c.as_due],
             "empty_passed": [self._named(c) for c in self.of("empty") if not c.as_due],
         }
@@ -75,8 +84,9 @@ class Report:
         return {"task": check.task_id, "number": check.number, "why": check.why}
 
     def holds(self, *, mutants_failing: float) -> bool:
-        """Every gold passes, every empty answer fails, and enough mutants do."""
-        mutants = self.of("mutant")
+        """Every gold passes, every empty answer fails, and so do enough of the mutants that
+        change behaviour."""
+        mutants = [check for check in self.of("mutant") if not check.equivalent]
         failing = sum(check.as_due for check in mutants)
         return (
             all(check.as_due for check in [*self.of("gold"), *self.of("empty")])
@@ -160,4 +170,16 @@ def _nothing_is_right(benchmark: Benchmark[Any], task: Any) -> bool:
 def _check(job: _Job) -> Check:
     record: TrialRecord = run_trial(job.spec)
     submission = record.submission or Submission()
-    return Check(record.task_id, job.answer, job.number, record.status, record.why, submission.text)
+    tells = getattr(job.spec.benchmark, "behaves_like_gold", None)
+    return Check(
+        record.task_id,
+        job.answer,
+        job.number,
+        record.status,
+        record.why,
+        submission.text,
+        equivalent=job.answer == "mutant"
+        and record.passed
+        and callable(tells)
+        and bool(tells(job.spec.task, submission)),
+    )

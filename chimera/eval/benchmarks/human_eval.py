@@ -7,6 +7,7 @@ from collections.abc import Iterable
 from chimera.environments.base import Environment
 from chimera.eval import extract, mutate
 from chimera.eval.datasets import DatasetBenchmark, Row
+from chimera.eval.equivalence import same_behaviour
 from chimera.eval.graders.code import helpers, python_tests
 from chimera.eval.types import Submission, Task, Verdict
 from chimera.sandbox import Limits
@@ -55,6 +56,10 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     def mutants(self, task: HumanEvalTask) -> Iterable[Submission]:
         program = task["header"] + task["gold"]
         return (Submission(text=mutant, form="solution") for mutant in mutate.python(program))
+
+    def behaves_like_gold(self, task: HumanEvalTask, submission: Submission) -> bool:
+        gold = self._program(task, self.gold(task))
+        return same_behaviour(gold, submission.text, task["entry_point"], task["tests"])
 
     def _program(self, task: HumanEvalTask, submission: Submission) -> str:
         """A completion follows the prompt; a solution is a program of its own."""

@@ -11,6 +11,7 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval import extract, mutate
 from chimera.eval.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.equivalence import same_behaviour
 from chimera.eval.evalplus import EvalPlusBenchmark
 from chimera.eval.graders.code import python_tests
 from chimera.eval.types import Submission, Task, Verdict
@@ -163,6 +164,12 @@ class MBPP(DatasetBenchmark[MBPPTask]):
 
     def mutants(self, task: MBPPTask) -> Iterable[Submission]:
         return (Submission(text=program) for program in mutate.python(task["code"]))
+
+    def behaves_like_gold(self, task: MBPPTask, submission: Submission) -> bool:
+        name = task["entry_point"]
+        return name is not None and same_behaviour(
+            task["code"], submission.text, name, task["tests"]
+        )
 
     def options(self) -> dict[str, JSON]:
         return {"split": self.split, "part": self.part, "prompt": self.prompt}
