@@ -327,16 +327,22 @@ for table in /proc/net/tcp /proc/net/tcp6; do
         [ "$state" = 0A ] && listening="$listening$inode "
     done < $table
 done
-kept=" $own "
+session() { set -- $(cut -d')' -f2- "$1/stat" 2>/dev/null); echo "$4"; }
+kept=" $own " owned=" " hidden=" "
 for process in /proc/[0-9]*; do
     for link in "$process"/fd/*; do
-        target=$(readlink "$link") || continue
+        [ "$link" = "$process/fd/*" ] && continue
+        target=$(readlink "$link") || { hidden="$hidden$(session $process) "; break; }
         case "$target" in socket:*) ;; *) continue ;; esac
         inode=${target#socket:[}; inode=${inode%]}
         case "$listening" in *" $inode "*)
-            kept="$kept$(set -- $(cut -d')' -f2- $process/stat); echo $4) "; break ;;
+            kept="$kept$(session $process) "; owned="$owned$inode " ;;
         esac
     done
+done
+# Servers that changed their user hide what they have open, even from root in a container.
+for inode in $listening; do
+    case "$owned" in *" $inode "*) ;; *) kept="$kept$hidden"; break ;; esac
 done
 first=
 for process in $(ls /proc | grep '^[0-9]*$' | sort -n); do

@@ -423,18 +423,22 @@ def test_servers_stay_and_everything_else_ends(tmp_path, image):
         "#!/bin/bash\necho '=== test session starts ==='\n"
         "pgrep -f 'sleep 54321' > /dev/null && status=FAILED || status=PASSED\n"
         "(exec 3<> /dev/tcp/127.0.0.1/8123) 2>/dev/null || status=FAILED\n"
+        "(exec 3<> /dev/tcp/127.0.0.1/8124) 2>/dev/null || status=FAILED\n"
         "echo '=== short test summary info ==='\n"
         'echo "$status ../tests/test_outputs.py::test_answer"\n'
     )
     server = (
         "import socket,time;s=socket.socket();s.bind(('127.0.0.1',8123));s.listen();time.sleep(999)"
     )
+    # As a server that has changed its user: nobody sees what it has open.
+    hidden = "import ctypes;ctypes.CDLL(None).prctl(4,0,0,0,0);" + server.replace("8123", "8124")
     write(
         place,
         {
             "run-tests.sh": check,
             "tests/test_outputs.py": "import socket\n# 127.0.0.1\ndef test_answer(): ...\n",
-            "solution.sh": f'setsid python3 -c "{server}" &\nsetsid sleep 54321 &\nsleep 1\n',
+            "solution.sh": f'setsid python3 -c "{server}" &\nsetsid python3 -c "{hidden}" &\n'
+            "setsid sleep 54321 &\nsleep 3\n",
         },
     )
 
