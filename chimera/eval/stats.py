@@ -54,16 +54,20 @@ def clustered_bootstrap(
 ) -> Interval:
     """Percentile interval of the mean over all trials, resampling whole tasks.
 
-    Samples of one task are alike, so the task is the unit that is drawn.
+    Samples of one task are alike, so the task is the unit that is drawn. Where all trials passed,
+    or none did, there is nothing to resample: that is Wilson's interval over the tasks.
     """
-    sums = [(sum(cluster), len(cluster)) for cluster in clusters if len(cluster)]
-    if not sums:
+    filled = [cluster for cluster in clusters if len(cluster)]
+    sums, sizes = [sum(cluster) for cluster in filled], [len(cluster) for cluster in filled]
+    if not filled:
         return (0.0, 1.0)
+    if sum(sums) in (0, sum(sizes)):
+        return wilson(len(filled) if sum(sums) else 0, len(filled), confidence)
     generator = random.Random(seed)
     means = []
     for _ in range(resamples):
-        drawn = generator.choices(sums, k=len(sums))
-        means.append(sum(s for s, _ in drawn) / sum(n for _, n in drawn))
+        drawn = generator.choices(range(len(filled)), k=len(filled))
+        means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
     means.sort()
     tail = (1 - confidence) / 2
     return (_quantile(means, tail), _quantile(means, 1 - tail))

@@ -108,6 +108,11 @@ def test_bootstrap_of_clusters_is_wider_than_of_single_trials():
     assert low < 0.5 < high
 
 
+def test_a_clean_sweep_is_no_certainty():
+    assert stats.clustered_bootstrap([[1.0] * 5] * 3) == stats.wilson(3, 3)
+    assert stats.clustered_bootstrap([[0.0] * 5] * 3) == stats.wilson(0, 3)
+
+
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=4), max_size=12))
 def test_bootstrap_stays_within_bounds_and_repeats(clusters):
     interval = stats.clustered_bootstrap(clusters, resamples=50)
