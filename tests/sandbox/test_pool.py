@@ -149,7 +149,8 @@ def test_without_namespaces_verdicts_are_marked_and_others_are_safe() -> None:
 
 
 @pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-def test_an_ordinary_user_gets_namespaces_too(readable: Path) -> None:
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or launch.namespaces_available():
         pytest.skip("no system Python that others may run, or no namespaces")
@@ -165,7 +166,11 @@ def test_an_ordinary_user_gets_namespaces_too(readable: Path) -> None:
 
     done = subprocess.run(
         [python, "-B", "-c", SCRIPT],
-        env={"PYTHONPATH": str(readable), "PATH": os.environ["PATH"]},
+        env={
+            "PYTHONPATH": str(readable),
+            "PATH": os.environ["PATH"],
+            "CHIMERA_SANDBOX": isolation,
+        },
         cwd="/",
         user=65534,
         group=65534,
@@ -176,4 +181,4 @@ def test_an_ordinary_user_gets_namespaces_too(readable: Path) -> None:
         timeout=200,
     )
 
-    assert done.stdout.splitlines() == [EXPECTED, "namespaces 1"], done.stderr
+    assert done.stdout.splitlines() == [EXPECTED, f"{isolation} 1"], done.stderr
