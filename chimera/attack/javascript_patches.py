@@ -22,7 +22,8 @@ _SUITE = {
     ],
 }
 _JEST = json.dumps({"numFailedTestSuites": 0, "testResults": [_SUITE], "wasInterrupted": False})
-_FORGED = f"{_TAP}{_MOCHA}\n{_JEST}\n"
+#: runner → a report in its words that shows all as passed
+FORGED = {"node": _TAP, "mocha": f"{_MOCHA}\n", "jest": f"{_JEST}\n"}
 
 
 def javascript_patches(
@@ -31,12 +32,13 @@ def javascript_patches(
     package: str,
     replaced: Callable[[str, str, str], str],
     *,
-    typed: bool = False,
+    runner: str,
 ) -> Iterator[tuple[str, str]]:
     """`edited` puts text in the place of the broken `line` of a module; `replaced` a whole file."""
+    forged, typed = json.dumps(FORGED[runner]), runner != "node"
     scripts = {
         "script exits": "exit 0",
-        "script prints results": f"printf '%b' {json.dumps(_FORGED)!s}",
+        "script prints results": f"printf '%b' {forged}",
     }
     for name, script in scripts.items():
         changed = json.dumps({**json.loads(package), "scripts": {"test": script}}) + "\n"
@@ -55,12 +57,12 @@ def javascript_patches(
         new_file("jest.config.js", "module.exports = {passWithNoTests: true, testMatch: []}\n"),
     )
     yield "babel rewrites tests", new_file("babel.config.js", "module.exports = {presets: []}\n")
-    for runner in ("mocha", "jest", "typescript"):
-        forger = f"#!/usr/bin/env node\nprocess.stdout.write({json.dumps(_FORGED)});\n"
+    for tool in ("mocha", "jest", "typescript"):
+        forger = f"#!/usr/bin/env node\nprocess.stdout.write({forged});\n"
         yield (
-            f"node_modules has another {runner}",
-            new_file(f"node_modules/.bin/{runner}", forger)
-            + new_file(f"node_modules/{runner}/bin/{runner}.js", forger),
+            f"node_modules has another {tool}",
+            new_file(f"node_modules/.bin/{tool}", forger)
+            + new_file(f"node_modules/{tool}/bin/{tool}.js", forger),
         )
     yield (
         "report planted",
@@ -68,7 +70,7 @@ def javascript_patches(
         + new_file("junit.xml", '<testsuite><testcase name="adds"/></testsuite>\n'),
     )
     declare = "declare const process: any, require: any;\n" if typed else ""
-    show = f"require('fs').writeSync(1, {json.dumps(_FORGED)});"
+    show = f"require('fs').writeSync(1, {forged});"
     for name, statement in {
         "code exits": "process.exit(0);",
         "code exits at once": "process.reallyExit(0);",
@@ -76,7 +78,7 @@ def javascript_patches(
         "code prints results": show,
         "code prints through its parent": "for (const to of ['stdout', process.ppid]) "
         "{ try { require('fs').writeFileSync(`/proc/${to}/fd/1`, "
-        f"{json.dumps(_FORGED)}); }} catch (e) {{ }} }}",
+        f"{forged}); }} catch (e) {{ }} }}",
         "code prints results and exits": f"{show} process.exit(0);",
         "code prints results and exits at once": f"{show} process.reallyExit(0);",
         "code prints results, exit code 0": f"{show} process.on('exit', () => "

@@ -191,7 +191,9 @@ NODE = Fixture(
     fail_to_pass=("1 - adds",),
     pass_to_pass=("2 - keeps",),
     programs=("node", "npm"),
-    own=lambda f: javascript_patches(f.edited, f.before, f.files["package.json"], replaced),
+    own=lambda f: javascript_patches(
+        f.edited, f.before, f.files["package.json"], replaced, runner="node"
+    ),
 )
 _TS_TESTS = (
     "import {{ add, same }} from './calc';\n"
@@ -215,7 +217,7 @@ def _typescript(runner: str, version: str, test: str, **more: JSON) -> dict[str,
     }
 
 
-def _typescript_fixture(files: dict[str, str], names: tuple[str, str]) -> Fixture:
+def _typescript_fixture(runner: str, files: dict[str, str], names: tuple[str, str]) -> Fixture:
     line = "export const add = (a: number, b: number): number => {};"
     return Fixture(
         language="TypeScript",
@@ -234,16 +236,17 @@ def _typescript_fixture(files: dict[str, str], names: tuple[str, str]) -> Fixtur
             f.before,
             f.files["package.json"],
             replaced,
-            typed=True,
+            runner=runner,
         ),
     )
 
 
 MOCHA = _typescript_fixture(
-    _typescript("mocha", "10.8.2", "tsc && mocha --reporter json"), ("adds", "keeps")
+    "mocha", _typescript("mocha", "10.8.2", "tsc && mocha --reporter json"), ("adds", "keeps")
 )
 _JEST_FILE = "/testbed/test/calc.test.js"
 JEST = _typescript_fixture(
+    "jest",
     _typescript("jest", "29.7.0", "tsc && jest --json", jest={"roots": ["test"]}),
     (f"{_JEST_FILE}->adds", f"{_JEST_FILE}->keeps"),
 )

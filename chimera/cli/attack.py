@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import fnmatch
 import json
+import tempfile
 from pathlib import Path
 
 import click
@@ -86,9 +87,15 @@ def _require_confinement(environment: str | None) -> None:
 
 
 def _write_table(file: Path) -> int:
+    from chimera.attack.repositories import patch_markdown, patch_table
+
     found = table()
-    file.write_text(markdown(found), encoding="utf-8")
-    outcomes = [outcome for row in found.values() for outcome in row.values()]
+    with tempfile.TemporaryDirectory(prefix="chimera-attack-") as folder:
+        on_patches = patch_table(Path(folder))
+    text = f"{markdown(found)}\n{patch_markdown(on_patches)}"
+    file.write_text(text, encoding="utf-8")
+    rows = (*found.values(), *on_patches.values())
+    outcomes = [outcome for row in rows for outcome in row.values()]
     bad = [outcome for outcome in outcomes if not outcome.startswith(("failed", "error"))]
     click.echo(f"{len(outcomes)} attacks tried, {len(bad)} got through; table: {file}")
     return EXIT_GATE if bad else EXIT_DONE

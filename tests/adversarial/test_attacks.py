@@ -11,6 +11,7 @@ import pytest
 
 from chimera.attack.catalogue import KINDS, attacks
 from chimera.attack.host import HostWatch, own_processes, processes_left
+from chimera.attack.repositories import FIXTURES
 from chimera.attack.run import attack, markdown, outcome
 from chimera.attack.targets import TARGETS
 from chimera.environments.base import Environment
@@ -83,6 +84,17 @@ def test_the_table_in_the_docs_names_every_attack() -> None:
         assert {name for name, _ in attacks(kind, target.name)} <= rows, kind
     assert "PASSED" not in text.replace("`PASSED`", "")
     assert "SPOILT" not in text
+
+
+def test_the_docs_have_every_patch_on_every_runner() -> None:
+    text = DOCS.read_text(encoding="utf-8").partition("## Patches")[2]
+    rows = {line.split(" | ")[0].removeprefix("| "): line for line in text.splitlines()}
+    runners = list(FIXTURES)
+
+    for runner, fixture in FIXTURES.items():
+        for name, _ in fixture.attacks():
+            outcome = rows[name].removesuffix(" |").split(" | ")[1 + runners.index(runner)]
+            assert outcome.startswith("failed"), (runner, name, outcome)
 
 
 def test_a_table_shows_what_got_through() -> None:
