@@ -97,7 +97,7 @@ def needing(start: Start, base: EnvironmentSpec) -> Start:
 def main(arguments: Sequence[str]) -> int:
     from chimera.environments import start_environment
 
-    if not 1 <= len(arguments) <= 2:
+    if not 1 <= len(arguments) <= 2 or arguments[0].startswith("-"):
         print("usage: python -m chimera.environments.conformance BACKEND [IMAGE]", file=sys.stderr)
         return 2
     backend = arguments[0]

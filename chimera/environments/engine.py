@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import errno
 import hashlib
+import io
 import json
 import os
 import platform
@@ -76,6 +77,7 @@ def availability() -> str | None:
 class Engine:
     def __init__(self, client: str) -> None:
         self.client = client
+        self.podman = "podman" in Path(client).name
         self._images: dict[str, str] = {}  # those seen to be here, with their working directories
 
     @classmethod
@@ -183,7 +185,8 @@ class Engine:
 
     def run(self, spec: EnvironmentSpec, image: str, workdir: str) -> str:
         """Start a container that waits for commands; its id."""
-        options = [*run_options(spec, workdir), f"--workdir={workdir}"]
+        # podman does not make the directory to work in
+        options = [*run_options(spec, workdir), f"--workdir={'/' if self.podman else workdir}"]
         try:
             with PARALLEL_STARTS:
                 said = self.must(
@@ -192,7 +195,21 @@ class Engine:
         except EnvironmentFault:
             self._images.pop(image, None)  # it may have been removed since it was seen
             raise
-        return said.decode().strip().splitlines()[-1]
+        container = said.decode().strip().splitlines()[-1]
+        if self.podman and self.call("exec", container, "test", "-d", workdir).returncode:
+            self._make_directory(container, workdir)
+        return container
+
+    def _make_directory(self, container: str, path: str) -> None:
+        """By the engine, since the container itself may not be allowed to."""
+        entry = tarfile.TarInfo(path.strip("/"))
+        entry.type, entry.mode = tarfile.DIRTYPE, 0o755
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w") as archive:
+            archive.addfile(entry)
+        done = self.call("cp", "-", f"{container}:/", data=content.getvalue())
+        if done.returncode:
+            raise EnvironmentFault(f"{path}: {done.stderr.decode('utf-8', 'replace').strip()}")
 
     def remove(self, container: str) -> None:
         done = self.call("rm", "--force", "--volumes", container)
@@ -229,8 +246,9 @@ class Engine:
     # --- files
 
     def read_file(self, container: str, path: str, named: str) -> bytes:
+        follow = () if self.podman else ("--follow-link",)  # podman does so by itself
         with subprocess.Popen(
-            self.command("cp", "--follow-link", f"{container}:{path}", "-"),
+            self.command("cp", *follow, f"{container}:{path}", "-"),
             stdin=subprocess.DEVNULL,
             stdout=subprocess.PIPE,
             stderr=subprocess.PIPE,
