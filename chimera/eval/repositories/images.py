@@ -42,14 +42,15 @@ def local_image(setup: PythonSetup, *, base_image: str, keep: bool) -> str:
         base = engine.image_for(EnvironmentSpec(image=base_image))
         python = _build(engine, "python", packages.base_prefix, _python_layer(base, packages))
         environment = _build(engine, "packages", packages.path, _packages_layer(python, packages))
-        if not keep:
-            _remove_old(engine, LABEL)
-            _remove_old(engine, PACKAGES_LABEL)
         recipe = (
             f"FROM {environment}\nLABEL {LABEL}=1\nCOPY . {TESTBED}\nWORKDIR {TESTBED}\n"
             f"RUN git config --system --add safe.directory '*'\n"
         )
-        return _build(engine, "instance", tree.path, recipe, identity=str(tree.path))
+        image = _build(engine, "instance", tree.path, recipe, identity=str(tree.path))
+        if not keep:
+            _remove_old(engine, LABEL, spare=image)
+            _remove_old(engine, PACKAGES_LABEL, spare=environment)
+        return image
 
 
 def official_image(image: str, *, keep: bool, engine: Engine | None = None) -> bool:
@@ -101,14 +102,15 @@ def _build(engine: Engine, kind: str, context: Path, recipe: str, identity: str 
     return tag
 
 
-def _remove_old(engine: Engine, label: str) -> None:
-    """Remove images with a label but the youngest few; one that a container uses stays."""
+def _remove_old(engine: Engine, label: str, *, spare: str) -> None:
+    """Remove images with a label but the youngest few; one that is in use stays."""
     listed = engine.call(
         "images", "--filter", f"label={label}", "--format", "{{.Repository}}:{{.Tag}}"
     )
     if listed.returncode != 0:
         raise EnvironmentFault("the container engine does not list its images", retryable=True)
     kind = f"chimera-{label.rpartition('.')[2]}:"
-    mine = [name for name in listed.stdout.decode().split() if name.startswith(kind)]
+    found = listed.stdout.decode().split()
+    mine = [name for name in found if name.startswith(kind) and name != spare]
     for image in mine[KEPT - 1 :]:
         engine.call("image", "rm", image)

@@ -58,10 +58,11 @@ def test_pulled_images_can_be_kept(engine):
 
 def test_old_images_of_the_kind_are_removed(engine):
     client, store = engine
-    for age, name in enumerate(("chimera-instance:a", "chimera-instance:b", "other:c")):
+    names = ("chimera-instance:a", "chimera-instance:b", "chimera-instance:new", "other:c")
+    for age, name in enumerate(names):
         (store / name).touch()
         os.utime(store / name, (1000 - age, 1000 - age))
 
-    images._remove_old(client, images.LABEL)
+    images._remove_old(client, images.LABEL, spare="chimera-instance:new")
 
-    assert here(store) == {"chimera-instance:a", "other:c"}
+    assert here(store) == {"chimera-instance:a", "chimera-instance:new", "other:c"}
