@@ -72,16 +72,17 @@ def _calls(entry_point: str, tests: str) -> Iterator[list[Any]]:
 
 
 def vary(value: Any, chance: random.Random) -> Any:
-    """Something like `value`; as often as not the same, so that arguments change one by one too."""
+    """Something like `value`, which may be the same, so that arguments change one by one too."""
     if chance.random() < 0.4:
         return value
     if isinstance(value, bool) or value is None:
         return chance.choice([True, False, value])
-    if isinstance(value, int):
-        near = [value + 1, value - 1, -value, 0, 1, value * 2, value // 2]
-        return chance.choice([*near, chance.randint(-9, 99)])
+    if isinstance(value, int):  # what the tests count stays a number to count with
+        near = [value + 1, abs(value - 1), 0, 1, value * 2, value // 2, chance.randint(0, 99)]
+        return chance.choice(near if value >= 0 else [*near, -value, value - 1])
     if isinstance(value, float):
-        return chance.choice([value + 0.5, -value, 0.0, value * 2, round(value), value / 3])
+        near = [value + 0.5, abs(value - 0.5), 0.0, value * 2, float(round(value)), value / 3]
+        return chance.choice(near if value >= 0 else [*near, -value])
     if isinstance(value, str):
         return "".join(
             _vary_elements(list(value) or ["a"], chance, lambda: chance.choice("aZ0 ,("))
