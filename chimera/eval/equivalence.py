@@ -78,8 +78,8 @@ def vary(value: Any, chance: random.Random) -> Any:
     if isinstance(value, bool) or value is None:
         return chance.choice([True, False, value])
     if isinstance(value, int):  # what the tests count stays a number to count with
-        near = [value + 1, abs(value - 1), 0, 1, value * 2, value // 2, chance.randint(0, 99)]
-        return chance.choice(near if value >= 0 else [*near, -value, value - 1])
+        numbers = [value + 1, abs(value - 1), 0, 1, value * 2, value // 2, chance.randint(0, 99)]
+        return chance.choice(numbers if value >= 0 else [*numbers, -value, value - 1])
     if isinstance(value, float):
         near = [value + 0.5, abs(value - 0.5), 0.0, value * 2, float(round(value)), value / 3]
         return chance.choice(near if value >= 0 else [*near, -value])

@@ -12,16 +12,10 @@ from pathlib import Path
 import pytest
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
+from tests.conftest import missing
 
 BASE_IMAGE = "chimera-base:bookworm"
 SCRIPT = Path(__file__).parents[2] / "scripts" / "docker-base.sh"
-
-
-def missing(reason: str) -> None:
-    """As in the top conftest: a skip, or a failure where everything is required."""
-    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
-        pytest.fail(f"required, but {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 def start_daemon() -> None:

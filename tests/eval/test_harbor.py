@@ -29,6 +29,7 @@ from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.types import Submission
 from chimera.eval.validate import Stored
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
+from tests.conftest import missing
 
 TASK_TOML = """version = "1.0"
 [metadata]
@@ -338,10 +339,8 @@ def image(require) -> str:
         found = subprocess.run([docker, "image", "inspect", name], capture_output=True, check=False)
         if found.returncode == 0:
             return name
-    reason = "no container image to test with: set CHIMERA_TEST_IMAGE"
-    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
-        pytest.fail(reason, pytrace=False)
-    pytest.skip(reason)
+    missing("no container image to test with: set CHIMERA_TEST_IMAGE")
+    return ""
 
 
 def run(place: Path, agent):

@@ -27,6 +27,11 @@ from chimera.eval.types import Submission, Task, Verdict
 from chimera.types import JSON
 
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
+PROJECT = "/root/my_repo"  # the whole project in an official image
+#: Official images have the project's Python in a conda environment.
+ACTIVATE = "[ ! -f /opt/miniconda3/bin/activate ] || . /opt/miniconda3/bin/activate testbed; "
+#: What a package that is written from nothing is installed by; the project's own come after it.
+PACKAGING = frozenset({"setup.py", "setup.cfg", "pyproject.toml"})
 APPLICATION = Chain(("git apply --whitespace=fix --verbose {file}",))
 
 
@@ -145,7 +150,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             raise UsageError(f"{task['id']}: neither an image nor Python pins are known for it")
         env = checkout.open_image(task["image"], start)
         try:
-            _take_feature_out(task, env)
+            _make_start(task, env)
         except BaseException:
             env.close()
             raise
@@ -182,12 +187,15 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             root=TESTBED,
             test_paths=frozenset(task["fail_to_pass"][:1]),
             expected=(task["gold"], task["test_patch"]),
+            allowed=PACKAGING if task["level"] == "lv2" else frozenset(),
             chain=APPLICATION,
         )
         if not application.applied:
             return Verdict(False, "the patch does not apply", score=0.0, metrics=metrics)
         if application.steering:
             metrics["steering_files"] = list(application.steering)
+        if task["level"] == "lv2":
+            _install_package(env)
         _bring_tests(task, env)
         target = task["fail_to_pass"][0]
         run = _run(task, env, target)
@@ -248,7 +256,7 @@ def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
     limit = f" --timeout={task['timeout_one']}" if task["timeout_one"] else ""
     command = watch.command(f"{task['test_command']}{limit} {shlex.quote(file)}")
     result = env.run_command(
-        ["bash", "-c", f"( {command} ) 2>&1"],
+        ["bash", "-c", f"( {ACTIVATE}{command} ) 2>&1"],
         cwd=TESTBED,
         timeout=task["timeout"],
         variables=watch.variables(),
@@ -278,27 +286,36 @@ def _bring_tests(task: FeatureTask, env: Environment) -> None:
     target = shlex.quote(task["fail_to_pass"][0])
     reverse = " -R" if task["test_patch_removes"] else ""
     command = f"rm -f -- {target} && git apply{reverse} --whitespace=nowarn /tmp/tests.diff"
-    result = env.run_command(command, cwd=TESTBED)
-    if result.exit_code != 0:
-        raise GraderError(f"the tests cannot be put in place: {result.output[-300:]}")
+    _must(env, command, "the tests put in place")
 
 
-def _take_feature_out(task: FeatureTask, env: Environment) -> None:
-    """The official starting state inside an official image."""
+def _install_package(env: Environment) -> None:
+    """Level 2: what was written is installed, and the project's own files take its place."""
+    env.run_command(["bash", "-c", f"{ACTIVATE}pip install ."], cwd=TESTBED, timeout=600)
+    _must(env, f"rm -rf {TESTBED}/* && cp -r {PROJECT}/* {TESTBED}/", "the project restored")
+
+
+def _make_start(task: FeatureTask, env: Environment) -> None:
+    """The official starting state inside an official image: the project without the feature at
+    level 1, nothing at level 2."""
     if task["level"] == "lv2":
-        raise UsageError(
-            f"{task['id']}: level 2 tasks are not supported by this version of Chimera"
+        start = f"rm -rf {TESTBED}/* && echo '# A package to write' > {TESTBED}/README.md"
+    else:
+        env.write_file("/tmp/start.diff", task["start_patch"].rstrip("\n") + "\n")
+        tests = " ".join(shlex.quote(name) for name in task["fail_to_pass"])
+        start = (
+            f"rm -rf {TESTBED}/* && cp -r {PROJECT}/* {TESTBED}/ && "
+            f"git apply --whitespace=fix /tmp/start.diff && rm -f /tmp/start.diff && "
+            f"rm -rf -- {tests}"
         )
-    env.write_file("/tmp/start.diff", task["start_patch"].rstrip("\n") + "\n")
-    tests = " ".join(shlex.quote(name) for name in task["fail_to_pass"])
-    script = (
-        f"rm -rf {TESTBED}/* && cp -r /root/my_repo/* {TESTBED}/ && "
-        f"git apply --whitespace=fix /tmp/start.diff && rm -f /tmp/start.diff && rm -rf -- {tests}"
-    )
+    _must(env, start, "the starting state made")
+    checkout.hide_history(env)
+
+
+def _must(env: Environment, script: str, what: str) -> None:
     result = env.run_command(script, cwd=TESTBED, timeout=600)
     if result.exit_code != 0:
-        raise GraderError(f"the starting state cannot be made: {result.output[-300:]}")
-    checkout.hide_history(env)
+        raise GraderError(f"{what}: cannot be done: {result.output[-300:]}")
 
 
 def _official_gold(row: Row, level: str) -> str:

@@ -77,13 +77,14 @@ def apply_submission(
     root: str,
     test_paths: frozenset[str],
     expected: Sequence[str] = (),
+    allowed: frozenset[str] = frozenset(),
     chain: Chain = SWEBENCH_5,
 ) -> Application:
     """Apply a submission, then undo what it did to test files and to files that steer the runner.
 
     What is undone is read off the working tree and not off the diff's text, so a diff that is
     written in an unusual way hides nothing. `expected` (gold and test patch) tells which steering
-    files are part of the task.
+    files are part of the task, and `allowed` names further ones.
     """
     if not patches.parse(patch) or patches.reaches_into_git(patch):
         return Application("", "not a unified diff of files in the repository")
@@ -94,7 +95,7 @@ def apply_submission(
     if not command:
         return Application("", output)
     changes = changed_paths(env, root)
-    ordinary = frozenset[str]().union(*(patches.paths(other) for other in expected))
+    ordinary = allowed.union(*(patches.paths(other) for other in expected))
     overridden = [c for c in changes if c.path in test_paths]
     steering = [
         c for c in changes if c.path not in test_paths and _steers(c) and c.path not in ordinary

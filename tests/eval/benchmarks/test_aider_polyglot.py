@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import os
 import pickle
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +24,7 @@ from chimera.eval.types import Submission
 from chimera.eval.validate import validate
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 from chimera.shrew.benchmarks.aider_polyglot import SHREW_DEFAULT_LANGUAGES, ShrewAiderPolyglot
+from tests.conftest import missing
 
 STUB = "def double(number):\n    pass\n"
 GOLD = "def double(number):\n    return 2 * number\n"
@@ -38,12 +38,6 @@ class TwiceTest(unittest.TestCase):
     def test_zero(self):
         self.assertEqual(double(0), 0)
 """
-
-
-def missing(reason: str) -> None:
-    if os.environ.get("CHIMERA_REQUIRE_ALL") == "1":
-        pytest.fail(f"required, but {reason}", pytrace=False)
-    pytest.skip(reason)
 
 
 def write_exercise(place: Path) -> Path:

@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import difflib
 import json
 import os
+import shutil
 import subprocess
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
@@ -13,7 +16,8 @@ from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.feature_bench import FeatureBench, reverse, summary
 from chimera.eval.repositories import patches
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Verdict
+from chimera.eval.types import Submission, Verdict
+from tests.conftest import missing
 
 REMOVES = """\
 diff --git a/pkg/a.py b/pkg/a.py
@@ -117,3 +121,121 @@ def test_a_draft_end_to_end(dataset, require, monkeypatch, repo):
     assert gold.metrics["pass_rate"] == 1.0
     wrong = [*benchmark.mutants(task), *(s for _, s in benchmark.attacks(task))]
     assert not [s for s in wrong if graded(s).passed]
+
+
+# An image as the official ones are laid out
+
+DOCKERFILE = """\
+FROM {base}
+COPY site /usr/local/lib/python3.11/dist-packages
+COPY project /root/my_repo
+ENV PIP_BREAK_SYSTEM_PACKAGES=1
+COPY pip /usr/local/bin/pip
+RUN mkdir /testbed
+"""
+WHOLE = "def double(x):\n    return 2 * x\n\n\ndef triple(x):\n    return 3 * x\n"
+TEST = "from shop import triple\n\n\ndef test_triple():\n    assert triple(2) == 6\n"
+OTHER = "from shop import double\n\n\ndef test_double():\n    assert double(2) == 4\n"
+PACKAGE = {
+    "pyproject.toml": """\
+[build-system]
+requires = []
+build-backend = "backend"
+backend-path = ["."]
+""",
+    "backend.py": """\
+import zipfile
+
+
+def build_wheel(directory, config_settings=None, metadata_directory=None):
+    name = "written-1-py3-none-any.whl"
+    about = {
+        "METADATA": "Metadata-Version: 2.1\\nName: written\\nVersion: 1\\n",
+        "WHEEL": "Wheel-Version: 1.0\\nRoot-Is-Purelib: true\\nTag: py3-none-any\\n",
+        "RECORD": "",
+    }
+    with zipfile.ZipFile(f"{directory}/{name}", "w") as wheel:
+        wheel.write("written.py")
+        for file, text in about.items():
+            wheel.writestr(f"written-1.dist-info/{file}", text)
+    return name
+""",
+    "written.py": WHOLE,
+}
+FAR = "from written import triple\n\n\ndef test_triple():\n    assert triple(2) == 6\n"
+
+
+def difference(old, new, name):
+    """A patch from one text to another; None is no file."""
+    sides = [text.splitlines(keepends=True) if text else [] for text in (old, new)]
+    names = [f"{side}/{name}" if text else "/dev/null" for side, text in (("a", old), ("b", new))]
+    mode = "new file mode 100644\n" if not old else "deleted file mode 100644\n" if not new else ""
+    body = "".join(difflib.unified_diff(*sides, *names))
+    return f"diff --git a/{name} b/{name}\n{mode}{body}"
+
+
+@pytest.fixture
+def image(tmp_path):
+    """An image that has pip and a small project."""
+    from chimera.environments import available
+    from chimera.environments.engine import Engine
+
+    if reason := available("docker"):
+        missing(reason)
+    base = os.environ.get("CHIMERA_TEST_IMAGE", "chimera-base:bookworm")
+    context = tmp_path / "context"
+    shutil.copytree(Path(find_spec("pip").origin).parent, context / "site" / "pip")
+    (context / "project" / "tests").mkdir(parents=True)
+    (context / "project" / "shop.py").write_text(WHOLE)
+    (context / "project" / "tests" / "test_triple.py").write_text(TEST)
+    (context / "project" / "tests" / "test_double.py").write_text(OTHER)
+    (context / "pip").write_text('#!/bin/sh\nexec python3 -m pip "$@"\n')
+    (context / "pip").chmod(0o755)
+    (context / "Dockerfile").write_text(DOCKERFILE.format(base=base))
+    engine = Engine.find()
+    if engine.call("image", "inspect", base).returncode:
+        missing(f"there is no image {base}")
+    built = engine.build(context)
+    yield built
+    engine.call("rmi", "--force", built)
+
+
+def graded(benchmark, task, patch):
+    start = StartBackend("docker")
+    with benchmark.open_grading_environment(task, start) as env:
+        return benchmark.grade(task, Submission(text=patch, form="model_patch"), env)
+
+
+def test_both_levels_in_an_image(tmp_path, image):
+    half = WHOLE.partition("\n\n\ndef triple")[0] + "\n"
+    removes = difference(WHOLE, half, "shop.py")
+    without_test = difference(TEST, None, "tests/test_triple.py")
+    settings = json.dumps({"test_cmd": "python3 -m pytest -rA", "timeout_one": 0})
+    common = {"image_name": image, "repo_settings": settings, "PASS_TO_PASS": "[]"}
+    first, second = (
+        load(tmp_path, **{**common, **own})[0]
+        for own in (
+            {
+                "patch": removes + without_test,
+                "test_patch": without_test,
+                "FAIL_TO_PASS": ["tests/test_triple.py"],
+                "PASS_TO_PASS": '["tests/test_double.py"]',
+            },
+            {
+                "instance_id": "owner__repo.12345678.test_far.abc.lv2",
+                "patch": "",
+                "test_patch": difference(None, FAR, "tests/test_far.py"),
+                "FAIL_TO_PASS": ["tests/test_far.py"],
+            },
+        )
+    )
+    benchmark = FeatureBench(tmp_path)
+    written = "".join(difference(None, text, name) for name, text in PACKAGE.items())
+    wrong = written.replace("3 * x", "4 * x")
+
+    assert graded(benchmark, first, first["gold"]).passed
+    assert not graded(benchmark, first, first["gold"].replace("3 * x", "4 * x")).passed
+    assert not graded(benchmark, first, "").passed
+    assert graded(benchmark, second, written).passed
+    assert not graded(benchmark, second, wrong).passed
+    assert not graded(benchmark, second, difference(None, WHOLE, "written.py")).passed
