@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import fnmatch
 import json
 import tempfile
 from pathlib import Path
@@ -10,7 +9,7 @@ from pathlib import Path
 import click
 
 from chimera.attack.run import AttackReport, attack, markdown, table
-from chimera.cli.evaluation import default_environment
+from chimera.cli.evaluation import default_environment, select_tasks
 from chimera.cli.main import EXIT_DONE, EXIT_GATE
 from chimera.cli.options import config_option, json_option, option, pairs
 from chimera.errors import UsageError
@@ -23,7 +22,7 @@ from chimera.sandbox.launch import isolation, landlock_available
 @click.argument("name", required=False)
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
-@option("--task", help="Only tasks whose id matches this pattern; by default the first one.")
+@option("--task", "-t", multiple=True, help="Tasks whose id fits this glob (default: the first).")
 @option("--attack", "only", multiple=True, help="Only this attack; may be given more than once.")
 @option("--environment", "-e", help="Where tasks that need one are graded: bubblewrap, docker, …")
 @option(
@@ -39,7 +38,7 @@ def command(
     name: str | None,
     dataset: str | None,
     options: tuple[str, ...],
-    task: str | None,
+    task: tuple[str, ...],
     only: tuple[str, ...],
     environment: str | None,
     table_file: Path | None,
@@ -64,10 +63,7 @@ def command(
     if name is None:
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
     benchmark = create_benchmark(name, dataset=dataset, options=pairs(options, "--option"))
-    tasks = benchmark.tasks()
-    chosen = [each for each in tasks if fnmatch.fnmatch(each["id"], task)] if task else tasks[:1]
-    if not chosen:
-        raise UsageError(f"no task of {benchmark.name()} matches {task!r}")
+    chosen = select_tasks(benchmark.tasks(), None if task else "1", task)
     backend = StartBackend(environment or default_environment(benchmark))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:

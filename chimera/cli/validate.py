@@ -8,7 +8,7 @@ from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import default_environment
+from chimera.cli.evaluation import default_environment, select_tasks
 from chimera.cli.main import EXIT_DONE, EXIT_GATE
 from chimera.cli.options import config_option, json_option, option, pairs
 from chimera.errors import UsageError
@@ -23,7 +23,8 @@ DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 @click.argument("name")
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
-@option("--limit", type=click.IntRange(1), help="Only the first tasks.")
+@option("--limit", "-l", help="The first N tasks, or a range A:B.")
+@option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--mutants", type=click.IntRange(0), default=3, help="Wrong answers made of each gold.")
 @option("--environment", "-e", help="Where tasks that need one run: bubblewrap, docker, …")
 @option("--concurrency", "-n", type=click.IntRange(1), default=4, help="Answers at once.")
@@ -51,7 +52,8 @@ def command(
     name: str,
     dataset: str | None,
     options: tuple[str, ...],
-    limit: int | None,
+    limit: str | None,
+    task: tuple[str, ...],
     mutants: int,
     environment: str | None,
     concurrency: int,
@@ -70,12 +72,13 @@ def command(
     \b
     Examples:
       chimera validate human-eval
+      chimera validate swt-bench --task pallets__flask-5014 --environment bubblewrap
       chimera validate mbpp --option split=full --record mbpp.json
       chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
     """
     benchmark = create_benchmark(name, dataset=dataset, options=pairs(options, "--option"))
     backend = environment or default_environment(benchmark)
-    tasks = benchmark.tasks()[:limit] if limit is not None else benchmark.tasks()
+    tasks = select_tasks(benchmark.tasks(), limit, task)
     clock = time.monotonic()
     report = validate(
         benchmark, StartBackend(backend), mutants=mutants, workers=concurrency, tasks=tasks

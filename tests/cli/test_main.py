@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import subprocess
 import sys
 
@@ -80,3 +81,17 @@ def test_hostile_answers_are_not_tried_without_confinement(chimera):
 
     assert result.code == 2
     assert "only where they are confined" in result.err
+
+
+def test_graders_are_proved_and_attacked_on_chosen_tasks(chimera, tmp_path):
+    task = {"id": "a", "prompt": "Say yes.", "expected": "yes", "gold": "yes"}
+    (tmp_path / "tasks").mkdir()
+    for name in ("a", "b"):
+        (tmp_path / "tasks" / f"{name}.json").write_text(json.dumps({**task, "id": name}))
+
+    proved = chimera("validate", "custom", "--dataset", "tasks", "--task", "b", "--json")
+    absent = chimera("validate", "custom", "--dataset", "tasks", "--task", "c")
+
+    assert json.loads(proved.out)["tasks"] == 1
+    assert absent.code == 2
+    assert "fits no task" in absent.err
