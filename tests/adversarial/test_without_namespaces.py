@@ -22,6 +22,12 @@ CAGE = (
     *("bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-net", "--die-with-parent"),
     *("--ro-bind", "/", "/", "--tmpfs", "/tmp", "--tmpfs", "/var/tmp"),
     *("--dev", "/dev", "--proc", "/proc", "--chdir", "/tmp"),
+    # what the tests themselves are made of, should it lie in one of those
+    *(
+        word
+        for place in (ROOT, sys.prefix, sys.base_prefix)
+        for word in ("--ro-bind", place, place)
+    ),
 )
 SCRIPT = """
 import json, sys
@@ -51,7 +57,7 @@ SOME = [
 def tried(names: list[str] | None) -> dict[str, str]:
     """What became of each attack."""
     done = subprocess.run(
-        [*CAGE, sys.executable, "-B", "-c", SCRIPT, json.dumps(names)],
+        [*map(str, CAGE), sys.executable, "-B", "-c", SCRIPT, json.dumps(names)],
         env={**os.environ, "CHIMERA_SANDBOX": "process", "PYTHONPATH": str(ROOT), "HOME": "/tmp"},
         capture_output=True,
         text=True,
