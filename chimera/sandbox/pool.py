@@ -122,8 +122,9 @@ class Worker:
             remove_tree(self.scratch)
 
     @property
-    def alive(self) -> bool:
-        return self.control.fileno() >= 0 and self.process.poll() is None
+    def open(self) -> bool:
+        """Not closed. One that died meanwhile says so when it is asked, and is replaced then."""
+        return self.control.fileno() >= 0
 
 
 class Turns:
@@ -172,7 +173,7 @@ class Pool:
             with self._lock:
                 idle = self._idle[key]
                 worker = idle.pop() if idle else None
-            if worker is None or not worker.alive:
+            if worker is None:
                 worker = Worker(key)
             try:
                 yield worker
@@ -180,7 +181,7 @@ class Pool:
                 worker.close()  # whatever it was doing, the next verdict must not meet it
                 raise
             with self._lock:
-                keep = worker.alive and not self._closed
+                keep = worker.open and not self._closed
                 if keep:
                     self._idle[key].append(worker)
             if not keep:
