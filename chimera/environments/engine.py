@@ -212,7 +212,8 @@ class Engine:
             raise EnvironmentFault(f"{path}: {done.stderr.decode('utf-8', 'replace').strip()}")
 
     def remove(self, container: str) -> None:
-        done = self.call("rm", "--force", "--volumes", container)
+        # An engine that imports images can take minutes; a verdict must not be lost to that.
+        done = self.call("rm", "--force", "--volumes", container, timeout=900)
         said = done.stderr.decode("utf-8", "replace")
         if (
             done.returncode
