@@ -86,6 +86,7 @@ class _Account:
     trajectory: tuple[Any, ...] = ()
     stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
+    verdict: Verdict | None = None
 
     def take_over(self, prior: TrialRecord) -> None:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
@@ -145,6 +146,9 @@ def run_trial(
             with metered(meter):
                 return record(attempt, verdict=_attempt(spec, account, submitted))
         except ChimeraError as error:
+            if account.verdict is not None:  # only the end of the environment failed
+                metrics = {**account.verdict.metrics, "left_behind": str(error)}
+                return record(attempt, verdict=replace(account.verdict, metrics=metrics))
             failure = TrialError(error.boundary, str(error), getattr(error, "retryable", False))
             if not failure.retryable or attempt >= spec.attempts:
                 return record(attempt, error=failure)
@@ -178,7 +182,8 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             stack.callback(_close, env)
             _open_environments[id(env)] = env
         with _boundary(GraderError, "grading"):
-            return benchmark.grade(task, submission, env)
+            account.verdict = benchmark.grade(task, submission, env)
+            return account.verdict
 
 
 def _without_network(start: StartEnvironment) -> StartEnvironment:

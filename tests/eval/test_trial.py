@@ -142,6 +142,18 @@ def test_a_passing_fault_is_tried_again_in_a_fresh_environment():
     assert all(env.log[-1] == "close" for env in start.made)
 
 
+def test_a_verdict_outlives_an_environment_that_cannot_be_closed():
+    class Stuck(Env):
+        def close(self):
+            raise EnvironmentFault("the container cannot be removed", retryable=True)
+
+    record = run_trial(spec(start=lambda wanted: Stuck()))
+
+    assert record.passed
+    assert record.attempts == 1
+    assert record.verdict.metrics["left_behind"] == "the container cannot be removed"
+
+
 def test_a_grader_that_raises_gives_no_verdict():
     class Broken(Yes):
         def grade(self, task, submission, env):
