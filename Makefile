@@ -6,12 +6,14 @@
 PYTHON ?= python3
 VENV ?= .venv
 BIN := $(VENV)/bin
-LIMIT ?= 5
+# Six tasks of which the small model solves some, so that both verdicts are seen.
+LIMIT ?= 20:26
 
 .PHONY: demo test test-full check lock clean
 
 demo: $(VENV)/.installed-demo
-	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) --max-tokens 400
+	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) \
+		--max-tokens 400 --temperature 0 --seed 0
 
 test: $(VENV)/.installed-test
 	scripts/run-tests.sh $(BIN)/python
