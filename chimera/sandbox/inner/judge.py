@@ -11,7 +11,6 @@ import functools
 import os
 import socket
 import sys
-import traceback
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import CodeType
@@ -199,6 +198,8 @@ def global_names(code: CodeType) -> Iterator[str]:
 
 def failure(problem: BaseException, source: str) -> str:
     """The line of the tests that failed, and with what."""
+    import traceback
+
     line = ""
     lines = source.splitlines()
     for frame in traceback.extract_tb(problem.__traceback__):

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import secrets
 
 
 def empty(directory: str) -> None:
@@ -27,7 +26,7 @@ def raise_children(directory: str, target: str) -> None:
     for entry in os.scandir(directory):
         if entry.is_dir(follow_symlinks=False):
             os.chmod(entry.path, 0o700)  # its owner needs that to move it
-            os.rename(entry.path, os.path.join(target, secrets.token_hex(16)))
+            os.rename(entry.path, os.path.join(target, os.urandom(16).hex()))
         else:
             os.unlink(entry.path)
 
