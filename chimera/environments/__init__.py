@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 import importlib
 from collections.abc import Iterable, Mapping
 
@@ -18,6 +19,7 @@ BACKENDS: Mapping[str, str] = {
 }
 
 
+@functools.cache
 def backend_class(backend: str) -> type[Environment]:
     """The class behind a backend's name or `module:Class` path."""
     path = BACKENDS.get(backend, backend)

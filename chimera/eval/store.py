@@ -167,18 +167,16 @@ class RunStore:
                 self._write_submission(trial, record.submission)
             if verdict is not None:
                 self._write_verdict(trial, verdict)
-            self._connection.executemany(
-                "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                [
+            for call in record.calls:
+                self._connection.execute(
+                    "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",
                     (
                         *(trial, call.model, call.usage.input_tokens, call.usage.output_tokens),
                         *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
                         *(call.attempts, call.cached),
                         redact(call.error) if call.error else None,
-                    )
-                    for call in record.calls
-                ],
-            )
+                    ),
+                )
             if record.trajectory:
                 steps = redact(msgspec.json.encode(record.trajectory).decode())
                 self._connection.execute(
@@ -212,10 +210,11 @@ class RunStore:
         self._write_artifacts(trial, "evidence", files)
 
     def _write_artifacts(self, trial: int, kind: str, files: Mapping[str, bytes]) -> None:
-        self._connection.executemany(
-            "INSERT INTO artifacts VALUES (?,?,?,?)",
-            [(trial, kind, name, zstd.compress(content)) for name, content in files.items()],
-        )
+        for name, content in files.items():
+            self._connection.execute(
+                "INSERT INTO artifacts VALUES (?,?,?,?)",
+                (trial, kind, name, zstd.compress(content)),
+            )
 
     def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
         """Put a newer verdict in the place of a stored trial's."""

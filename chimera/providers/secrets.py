@@ -44,6 +44,8 @@ def remember_secret(value: str) -> None:
 
 def redact(text: str) -> str:
     """`text` without the values of key variables, remembered keys and anything shaped like one."""
+    if not text:
+        return text
     for value in (*_remembered, *_environment_secrets()):
         if value in text:
             text = text.replace(value, PLACEHOLDER)

@@ -44,7 +44,7 @@ class Confinement:
         self.readable = readable
         self.own_processes = -1
         self.proc = -1  # a directory descriptor of /proc, which answers do not see
-        self.session = b""
+        self.number, self.session = "", b""  # the server's, as that directory has them
         self.filter = seccomp.Filter.for_this_machine()
         self.scratch_marks: list[Any] = []
 
@@ -64,9 +64,9 @@ class Confinement:
             self.enter_user_namespace()
         self.call("mount", b"none", b"/", None, PRIVATE_RECURSIVE, None)
         self.own_processes = os.pidfd_open(os.getpid())
-        with open("/proc/self/stat", "rb") as file:
-            self.session = file.read().rpartition(b")")[2].split()[3]
         self.proc = os.open("/proc", os.O_RDONLY)
+        self.number = os.readlink("/proc/self")
+        self.session = read_stat(self.number, self.proc)[3]
         flags = NO_SETUID | NO_DEVICES | READ_ONLY
         self.call("mount", b"tmpfs", b"/proc", b"tmpfs", flags, b"size=4k")
         self.call("prctl", SET_NO_NEW_PRIVILEGES, 1, 0, 0, 0)
@@ -160,6 +160,16 @@ class Confinement:
         else:
             header = (ctypes.c_uint32 * 2)(CAPABILITY_VERSION, 0)
             self.call("capset", header, (ctypes.c_uint32 * 6)())
+
+
+def read_stat(pid: int | str, proc: int | None = None) -> list[bytes]:
+    """The fields of /proc/PID/stat after the name, which may hold anything."""
+    path = f"/proc/{pid}/stat" if proc is None else f"{pid}/stat"
+    descriptor = os.open(path, os.O_RDONLY, dir_fd=proc)
+    try:
+        return os.read(descriptor, 4096).rpartition(b")")[2].split()
+    finally:
+        os.close(descriptor)
 
 
 def touched(place: str) -> Any:

@@ -28,7 +28,7 @@ PRELOADED = (
     "random", "re", "string", "typing",
 )  # fmt: skip
 LARGEST_REQUEST = 1 << 16
-VERDICTS_OF_A_JUDGE = 250
+VERDICTS_OF_A_JUDGE = 1000
 
 
 class Server:
@@ -187,6 +187,25 @@ def preload(names: list[str]) -> None:
     os.register_at_fork = register
 
 
+def rehearse() -> None:
+    """Have an answer's part in a conversation often enough for Python to have adapted the code, so
+    that it does not begin to do so, and to copy what it changes, in every answer."""
+    ours, theirs = socket.socketpair()
+    with ours, theirs:
+        judging = Link(ours.fileno(), trusting=False)
+        answering = Link(theirs.fileno(), trusting=True)
+        answering.names = {"f": lambda value: value}
+        values: list[Any] = [1, "a", [2]]
+        questions: list[list[Any]] = [
+            ["names", ["f"]],
+            *[["call", 0, [each]] for each in values] * 20,
+        ]
+        for question in questions:
+            judging.send(["ask", 1, *question])
+            answering.serve(answering.receive(None))
+            judging.receive(None)
+
+
 def main() -> None:
     settings = json.loads(sys.argv[1])
     control = socket.socket(fileno=settings["control"])
@@ -198,6 +217,7 @@ def main() -> None:
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     os.dup2(os.open(os.devnull, os.O_RDWR), 0)
     builtins.exit = builtins.quit = sys.exit  # type: ignore[assignment]
+    rehearse()
     gc.collect()
     gc.freeze()
     gc.disable()

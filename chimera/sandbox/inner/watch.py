@@ -10,7 +10,7 @@ import time
 from contextlib import suppress
 from typing import Any
 
-from .confine import Confinement
+from .confine import Confinement, read_stat
 
 CHUNK = 1 << 16
 LONGEST_LOOK_AWAY = 100  # milliseconds
@@ -130,37 +130,35 @@ class Watch:
         return bool(data)
 
     def check_limits(self) -> None:
-        used, memory = self.usage()
+        used, memory, busy = self.usage()
         judged = cpu_time(self.judge_pid) - self.judge_start if self.judge_pid else 0.0
-        self.forgive_waiting(used + judged)
+        now, worked = time.monotonic(), used + judged
+        if busy:  # what was not worked since the last look went into waiting for a turn
+            self.deadline += max(0.0, now - self.looked - max(0.0, worked - self.worked))
+        self.looked, self.worked = now, worked
         if max(used, judged) >= self.limits["cpu_seconds"]:
             self.stop("CPU time")
         elif memory >= self.limits["memory_bytes"]:
             self.stop("memory")
-        elif time.monotonic() >= self.deadline:
+        elif now >= self.deadline:
             self.stop("wall time")
 
-    def forgive_waiting(self, worked: float) -> None:
-        """Put the deadline off by the time since the last look that went into waiting our turn."""
-        now = time.monotonic()
-        if any(runnable(pid) for pid in (self.answer_pid, self.judge_pid) if pid):
-            self.deadline += max(0.0, now - self.looked - max(0.0, worked - self.worked))
-        self.looked, self.worked = now, worked
-
-    def usage(self) -> tuple[float, int]:
-        """CPU seconds and resident bytes of the answer and its descendants."""
-        used, memory = cpu_time(self.answer_pid), 0
-        proc = self.confinement.proc
-        if proc < 0:
-            return used, memory
-        ticks = 0
+    def usage(self) -> tuple[float, int, bool]:
+        """CPU seconds and resident bytes of the answer and its descendants, and whether one of them
+        or the judge has work to do at this moment, on a processor or waiting for one."""
+        used, memory, busy = cpu_time(self.answer_pid), 0, False
+        if not self.confinement.namespaces:  # the processes of others are there as well
+            pids = [pid for pid in (self.answer_pid, self.judge_pid) if pid]
+            return used, memory, any(state(pid) == b"R" for pid in pids)
+        ticks, proc = 0, self.confinement.proc
         for pid in filter(str.isdigit, os.listdir(proc)):
             with suppress(OSError):
                 fields = read_stat(pid, proc)
+                busy = busy or (fields[0] == b"R" and pid != self.confinement.number)
                 if fields[3] != self.confinement.session:
                     ticks += sum(map(int, fields[11:15]))
                     memory += int(fields[21]) * PAGE
-        return max(used, ticks / TICKS), memory
+        return max(used, ticks / TICKS), memory, busy
 
     def stop(self, limit: str) -> None:
         if self.limit is not None:
@@ -179,22 +177,12 @@ def cpu_time(pid: int) -> float:
         return 0.0
 
 
-def runnable(pid: int) -> bool:
-    """Whether a process has work to do at this moment, on a processor or waiting for one."""
+def state(pid: int) -> bytes:
+    """R for a process on a processor or waiting for one; nothing when it has ended."""
     try:
-        with open(f"/proc/{pid}/stat", "rb") as file:
-            return file.read().rpartition(b")")[2].split()[0] == b"R"
+        return read_stat(pid)[0]
     except OSError:
-        return False
-
-
-def read_stat(pid: str, proc: int) -> list[bytes]:
-    """The fields of /proc/PID/stat after the name, which may hold anything."""
-    descriptor = os.open(f"{pid}/stat", os.O_RDONLY, dir_fd=proc)
-    try:
-        return os.read(descriptor, 4096).rpartition(b")")[2].split()
-    finally:
-        os.close(descriptor)
+        return b""
 
 
 def readable(descriptor: int) -> bool:
