@@ -15,7 +15,7 @@ from pathlib import Path, PurePosixPath
 from typing import Self
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.provision import provision
+from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
 
@@ -71,13 +71,7 @@ class BubblewrapEnvironment(SupervisedEnvironment):
 
     @classmethod
     def start(cls, spec: EnvironmentSpec) -> Self:
-        env = cls(spec)
-        try:
-            provision(env, spec)
-        except BaseException:
-            env.close()
-            raise
-        return env
+        return provisioned(cls(spec), spec)
 
     @classmethod
     def availability(cls) -> str | None:

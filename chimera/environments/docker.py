@@ -17,13 +17,12 @@ from typing import Self
 from chimera.environments import archives, engine
 from chimera.environments.base import Environment, EnvironmentSpec, Process
 from chimera.environments.engine import Engine
-from chimera.environments.provision import provision
-from chimera.environments.streams import Kept, collect
+from chimera.environments.provision import provisioned
+from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult
 
 DEFAULT_WORKDIR = "/workspace"
-TIMED_OUT = 124
 START_SECONDS = 120  # for the engine to start a command; one that takes longer is stuck
 MARK = "CHIMERA_COMMAND"
 
@@ -83,13 +82,7 @@ class DockerEnvironment(Environment):
 
     @classmethod
     def start(cls, spec: EnvironmentSpec) -> Self:
-        env = cls(spec)
-        try:
-            provision(env, spec)
-        except BaseException:
-            env.close()
-            raise
-        return env
+        return provisioned(cls(spec), spec)
 
     @classmethod
     def availability(cls) -> str | None:
@@ -152,14 +145,7 @@ class DockerEnvironment(Environment):
                 process.kill()
             code = process.wait()
         stdout, stderr = kept.values()
-        return CommandResult(
-            stdout.content(),
-            stderr.content(),
-            code if over else TIMED_OUT,
-            timed_out=not over,
-            truncated=stdout.truncated or stderr.truncated,
-            duration=time.monotonic() - started,
-        )
+        return command_result(stdout, stderr, code if over else None, started)
 
     def _open(
         self,

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Self
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.provision import provision
+from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
 from chimera.sandbox.inner.trees import remove_tree
@@ -46,6 +46,7 @@ class LocalEnvironment(SupervisedEnvironment):
         super().__init__(spec, {"LANG": "C.UTF-8", **variables, **spec.variables})
         try:
             self._launch((), sys.executable, str(GUEST))
+            self._show(spec.mounts)
         except BaseException:
             self.close()
             raise
@@ -57,14 +58,7 @@ class LocalEnvironment(SupervisedEnvironment):
                 f"the task works in {spec.workdir}, which this machine does not have: "
                 "choose --environment bubblewrap or docker"
             )
-        env = cls(spec.workdir, spec)
-        try:
-            env._show(spec.mounts)
-            provision(env, spec)
-        except BaseException:
-            env.close()
-            raise
-        return env
+        return provisioned(cls(spec.workdir, spec), spec)
 
     @classmethod
     def availability(cls) -> str | None:

@@ -3,15 +3,27 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import TypeVar
 
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import EnvironmentFault
 
 SHOWN = 2000
+Filled = TypeVar("Filled", bound=Environment)
+
+
+def provisioned(env: Filled, spec: EnvironmentSpec) -> Filled:
+    """A fresh environment with what `spec` wants in it; closed again when that fails."""
+    try:
+        provision(env, spec)
+    except BaseException:
+        env.close()
+        raise
+    return env
 
 
 def provision(env: Environment, spec: EnvironmentSpec) -> None:
-    """Fill a fresh environment; a set-up command that fails is a fault, not the answer's."""
+    """Fill an environment; a set-up command that fails is a fault, not the answer's."""
     for target, content in spec.files.items():
         if isinstance(content, Path):
             env.copy_in(content, target)

@@ -8,7 +8,10 @@ import time
 from collections import deque
 from collections.abc import Mapping
 
+from chimera.types import CommandResult
+
 CHUNK = 65536
+TIMED_OUT = 124
 GRACE = 0.05  # seconds for output of a pipeline's last members once the command itself has ended
 
 
@@ -120,3 +123,15 @@ def write_some(descriptor: int, pending: memoryview) -> memoryview:
         return pending
     except BrokenPipeError:
         return memoryview(b"")
+
+
+def command_result(stdout: Kept, stderr: Kept, code: int | None, started: float) -> CommandResult:
+    """What became of a command; without an exit code it ran out of time."""
+    return CommandResult(
+        stdout.content(),
+        stderr.content(),
+        TIMED_OUT if code is None else code,
+        timed_out=code is None,
+        truncated=stdout.truncated or stderr.truncated,
+        duration=time.monotonic() - started,
+    )

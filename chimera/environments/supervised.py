@@ -20,12 +20,11 @@ from typing import IO, Any
 from chimera.environments import archives
 from chimera.environments.base import READ_BYTES, Environment, EnvironmentSpec, Process
 from chimera.environments.cgroups import Cgroup
-from chimera.environments.streams import Kept, collect
+from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult
 
 GUEST = Path(__file__).with_name("guest.py")
-TIMED_OUT = 124
 KILLED = 137
 
 
@@ -156,27 +155,22 @@ class SupervisedEnvironment(Environment):
                 over, left_open = collect(
                     kept, stdin=given, ended=channel.fileno(), deadline=deadline
                 )
-                code = self._exit_code(channel) if over else self._end(channel)
-                if over and left_open:
+                code = self._exit_code(channel) if over else None
+                if not over:
+                    self._end(channel)
+                elif left_open:
                     leave(channel, left_open)
             finally:
                 pipes.close()
         stdout, stderr = kept.values()
-        return CommandResult(
-            stdout.content(),
-            stderr.content(),
-            code if over else TIMED_OUT,
-            timed_out=not over,
-            truncated=stdout.truncated or stderr.truncated,
-            duration=time.monotonic() - started,
-        )
+        return command_result(stdout, stderr, code, started)
 
     def _exit_code(self, channel: socket.socket) -> int:
         """The code the keeper reported; a keeper that was killed took its command along."""
         report = read_line(channel)
         return KILLED if report is None else int(report["exit"])
 
-    def _end(self, channel: socket.socket) -> int:
+    def _end(self, channel: socket.socket) -> None:
         """End a command with all it started; everything in here, if that is what it takes."""
         try:
             channel.sendall(b"K\0")
@@ -185,7 +179,6 @@ class SupervisedEnvironment(Environment):
                 self.stop_processes()
         except OSError:
             self.stop_processes()
-        return TIMED_OUT
 
     def open_process(
         self,
