@@ -9,6 +9,7 @@ from __future__ import annotations
 import sqlite3
 import sys
 import threading
+import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Self
@@ -80,6 +81,7 @@ class RunStore:
         self._connection = sqlite3.connect(
             path, check_same_thread=False, isolation_level=None, timeout=60
         )
+        weakref.finalize(self, self._connection.close)  # results are kept, and seldom closed
         try:
             self._connection.execute("PRAGMA journal_mode = WAL")
             self._connection.execute("PRAGMA synchronous = NORMAL")

@@ -6,6 +6,7 @@ import hashlib
 import json
 import sqlite3
 import threading
+import weakref
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
@@ -48,6 +49,7 @@ class CallCache:
             self._connection = sqlite3.connect(
                 path, check_same_thread=False, timeout=30, isolation_level=None
             )
+            weakref.finalize(self, self._connection.close)
             self._connection.execute("PRAGMA journal_mode=WAL")
             self._connection.execute("PRAGMA synchronous=NORMAL")
             self._connection.execute(
