@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import signal
 import socket
 import subprocess
 import sys
@@ -68,3 +69,20 @@ def test_in_namespaces_all_processes_but_the_server_are_looked_at(
     assert memory > 1 << 20
     assert used > 0
     assert busy or not process[1]
+
+
+def test_a_judge_killed_at_a_limit_is_gone_even_if_it_had_just_decided() -> None:
+    """Else the next verdict would be put before a judge that is no more."""
+    processes = [
+        subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in "ab"
+    ]
+    bench, judge = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+    with processes[0], processes[1], bench, judge:
+        pids = [process.pid for process in processes]
+        watch = Watch(bench, Confinement(False, None, "", []), LIMITS, *pids, bench)
+        judge.send(b"done")
+
+        watch.stop("wall time")
+        watch.hear_judge(bench)
+
+        assert watch.judge_code == -signal.SIGKILL

@@ -90,7 +90,7 @@ class Watch:
             word = bench.recv(16)
         except OSError:
             word = b""
-        if word != b"done":
+        if word != b"done" or self.limit:  # at a limit it was killed, even if it spoke just before
             _, status = os.waitpid(self.judge_pid, 0)
             self.judge_code = os.waitstatus_to_exitcode(status)
         self.cpu_seconds = cpu_time(self.answer_pid)
