@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import errno
+import os
 import re
 import shutil
 import stat
@@ -54,40 +55,54 @@ def unpack(stream: IO[bytes], target: Path, *, named: str) -> None:
         remove_tree(fresh)
 
 
-def extract(archive: tarfile.TarFile, target: Path) -> None:
-    """Regular files, directories, and links that stay below `target`; all else is left out.
+def extract(
+    archive: tarfile.TarFile, target: Path, *, most: int = COPY_BYTES, strict: bool = False
+) -> None:
+    """Regular files, directories, and links that stay below `target`, `most` bytes of them.
 
-    Links are made last: nothing is ever written through one.
+    All else is left out, or, where the caller is strict, an error. Links are made last: nothing is
+    ever written through one.
     """
     links: list[tuple[Path, str]] = []
     total = 0
     for member in archive:
         parts = [part for part in member.name.split("/") if part not in ("", ".")]
-        if not parts or ".." in parts or member.name.startswith("/"):
-            continue
         place = target.joinpath(*parts)
-        if member.isdir():
+        inside = ".." not in parts and not member.name.startswith("/")
+        if inside and member.isdir():
             place.mkdir(parents=True, exist_ok=True)
-        elif member.issym() and stays_below(member.linkname, len(parts) - 1):
+        elif inside and parts and member.issym() and stays_below(member.linkname, len(parts) - 1):
             links.append((place, member.linkname))
-        elif member.isreg():
+        elif inside and parts and member.isreg():
             total += member.size
-            if total > COPY_BYTES:
-                raise OSError(errno.EFBIG, f"more than {COPY_BYTES} bytes", member.name)
+            if total > most:
+                raise OSError(errno.EFBIG, f"it unpacks to more than {most} bytes", member.name)
+            write_member(archive, member, place)
+        elif inside and parts and member.islnk() and (first := linked(member, target)):
             place.parent.mkdir(parents=True, exist_ok=True)
-            content = archive.extractfile(member)
-            with place.open("wb") as file:
-                if content is not None:
-                    shutil.copyfileobj(content, file)
-            place.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
-        elif member.islnk():
-            first = target.joinpath(*member.linkname.removeprefix("./").split("/"))
-            if ".." not in first.parts and first.is_file():
-                shutil.copy2(first, place)
+            shutil.copy2(first, place)
+        elif strict:
+            raise tarfile.ExtractError(f"{member.name!r} is a device or leads out of the archive")
     for place, linkname in links:
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)
             place.symlink_to(linkname)
+
+
+def write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path) -> None:
+    place.parent.mkdir(parents=True, exist_ok=True)
+    content = archive.extractfile(member)
+    with place.open("wb") as file:
+        if content is not None:
+            shutil.copyfileobj(content, file)
+    place.chmod(member.mode & 0o755 | stat.S_IRUSR | stat.S_IWUSR)
+    os.utime(place, (member.mtime, member.mtime))
+
+
+def linked(member: tarfile.TarInfo, target: Path) -> Path | None:
+    """The file that a hard link stands for, if it has been extracted before."""
+    first = target.joinpath(*member.linkname.removeprefix("./").split("/"))
+    return first if ".." not in first.parts and first.is_file() else None
 
 
 def stays_below(linkname: str, depth: int) -> bool:

@@ -219,18 +219,22 @@ def system_mounts() -> list[str]:
         arguments += ["--ro-bind", str(prefix), str(prefix)]
     for packages in hidden_packages():
         arguments += ["--tmpfs", packages]
-    packages = sysconfig.get_path("purelib", vars={"base": sys.base_prefix})
-    if packages in hidden_packages():
+    for packages in [each for each in base_packages() if each in hidden_packages()][:1]:
         for path in shown_packages():
             arguments += ["--ro-bind", str(path), f"{packages}/{path.name}"]
     return arguments
+
+
+def base_packages() -> list[str]:
+    """Where the interpreter of `python()` looks for packages."""
+    return [path.replace(sys.prefix, sys.base_prefix, 1) for path in site.getsitepackages()]
 
 
 @cache
 def hidden_packages() -> tuple[str, ...]:
     """Where pip puts packages for this interpreter: data sets and graders may lie there."""
     found = {sysconfig.get_path(kind) for kind in ("purelib", "platlib")}
-    found |= {path.replace(sys.prefix, sys.base_prefix, 1) for path in site.getsitepackages()}
+    found |= set(base_packages())
     found.discard("/usr/lib/python3/dist-packages")  # Debian's own, which its programs need
     seen = (Path("/usr"), Path(sys.base_prefix))
     return tuple(

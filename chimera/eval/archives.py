@@ -8,6 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from chimera.environments.archives import extract
 from chimera.errors import DatasetError
 from chimera.eval.datasets import MAX_BYTES, cache_dir
 
@@ -43,14 +44,7 @@ def unpacked(archive: Path) -> Path:
 def _unpack(archive: Path, target: Path) -> None:
     try:
         with tarfile.open(archive) as content:
-            size = 0
-            for member in content:
-                size += member.size
-                if size > MAX_BYTES:
-                    raise DatasetError(
-                        f"{archive}: unpacks to more than {MAX_BYTES >> 30} GiB; refused"
-                    )
-                content.extract(member, target, filter="data")
+            extract(content, target, most=MAX_BYTES, strict=True)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise DatasetError(f"{archive}: cannot be unpacked: {error}") from None
 

@@ -13,6 +13,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
+from chimera.environments.archives import extract
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.datasets import cache_dir
 from chimera.eval.repositories.cache import write_atomically
@@ -56,7 +57,7 @@ def unpack(archive: Path, target: Path) -> None:
     scratch = target / ".unpacking"
     try:
         with tarfile.open(archive) as tar:
-            tar.extractall(scratch, filter="data")
+            extract(tar, scratch, strict=True)
     except (tarfile.TarError, OSError, EOFError) as error:
         raise EnvironmentFault(f"{archive}: {error}") from None
     inner = list(scratch.iterdir())
