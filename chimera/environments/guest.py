@@ -5,7 +5,7 @@ a fork and an exec. The host talks to it over a socket that only it holds; each 
 socket of its own and is served by a fork of this process:
 
     R  run a command with the three streams that come along; the fork is its keeper
-    F  open, list, pack or unpack files; open files go back over the socket
+    F  open, write, list, pack or unpack files; open ones go back over the socket, to be read
     K  end every process that was started here (answered by the server itself)
 
 A keeper is the "subreaper" of its command: what the command leaves behind stays below it, so a
@@ -33,6 +33,7 @@ from typing import Any
 
 PR_SET_DUMPABLE, PR_SET_CHILD_SUBREAPER = 4, 36
 DIRECTORY = os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW | os.O_CLOEXEC
+NEW = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
 MAX_LISTED = 200_000
 KILL_PASSES = 60
 
@@ -359,7 +360,8 @@ def serve_files(channel: socket.socket, descriptors: list[int]) -> None:
         if job["do"] == "read":
             answer(channel, {}, open_file(root, path, os.O_RDONLY))
         elif job["do"] == "write":
-            answer(channel, {}, open_file(root, path, os.O_WRONLY | os.O_CREAT | os.O_TRUNC))
+            write(root, path, descriptors[0], job["mode"])
+            answer(channel, {})
         elif job["do"] == "list":
             answer(channel, {"files": listed(path)})
         elif job["do"] == "pack":
@@ -371,6 +373,17 @@ def serve_files(channel: socket.socket, descriptors: list[int]) -> None:
     except OSError as error:
         number = error.errno or errno.EIO
         answer(channel, {"errno": number, "error": error.strerror or str(error)})
+
+
+def write(root: str, path: str, source: int, mode: int | None) -> None:
+    """Write what comes. Nobody else holds the file meanwhile: it could not be run until closed."""
+    target = open_file(root, path, NEW)
+    while data := memoryview(os.read(source, 1 << 16)):
+        while data:
+            data = data[os.write(target, data) :]
+    if mode is not None:
+        os.fchmod(target, mode & 0o777)
+    os.close(target)
 
 
 def pack(root: str, path: str, target: int) -> None:
@@ -390,7 +403,6 @@ def unpack(root: str, path: str, source: int) -> None:
     import shutil
     import tarfile
 
-    new = os.O_WRONLY | os.O_CREAT | os.O_TRUNC
     os.close(open_directory(root, path))
     with os.fdopen(source, "rb") as file, tarfile.open(fileobj=file, mode="r|") as archive:
         for member in archive:
@@ -406,7 +418,7 @@ def unpack(root: str, path: str, source: int) -> None:
                     content = os.fdopen(
                         open_file(root, f"{path}/{member.linkname}", os.O_RDONLY), "rb"
                     )
-                with os.fdopen(open_file(root, place, new), "wb") as target:
+                with os.fdopen(open_file(root, place, NEW), "wb") as target:
                     if content is not None:
                         shutil.copyfileobj(content, target)
                         content.close()

@@ -7,13 +7,14 @@ import errno
 import json
 import os
 import select
+import shutil
 import signal
 import socket
 import struct
 import subprocess
 import threading
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
@@ -213,23 +214,22 @@ class SupervisedEnvironment(Environment):
 
     # --- files
 
-    def _files(self, do: str, path: str, descriptors: Sequence[int] = ()) -> socket.socket:
-        job = {"do": do, "path": path, "root": self.root, "workdir": self.workdir}
+    def _files(
+        self, do: str, path: str, descriptors: Sequence[int] = (), mode: int | None = None
+    ) -> socket.socket:
+        job = {"do": do, "path": path, "root": self.root, "workdir": self.workdir, "mode": mode}
         channel = self._request(b"F", job, descriptors)
         channel.settimeout(600)
         return channel
 
-    def _opened(self, do: str, path: str) -> int:
-        with self._files(do, path) as channel:
+    def read_file(self, path: str) -> bytes:
+        with self._files("read", path) as channel:
             try:
                 data, descriptors, _, _ = socket.recv_fds(channel, 65536, 1)
             except OSError as error:
                 raise EnvironmentFault(f"the {self.name} environment does not answer") from error
             check(data, path)
-            return descriptors[0]
-
-    def read_file(self, path: str) -> bytes:
-        with os.fdopen(self._opened("read", path), "rb") as file:
+        with os.fdopen(descriptors[0], "rb") as file:
             content = file.read(READ_BYTES + 1)
         if len(content) > READ_BYTES:
             raise OSError(errno.EFBIG, f"is longer than {READ_BYTES} bytes", path)
@@ -237,8 +237,7 @@ class SupervisedEnvironment(Environment):
 
     def write_file(self, path: str, content: bytes | str) -> None:
         data = content.encode() if isinstance(content, str) else content
-        with os.fdopen(self._opened("write", path), "wb") as file:
-            file.write(data)
+        self._send("write", path, lambda stream: stream.write(data))
 
     def list_files(self, pattern: str = "**/*") -> list[str]:
         with self._files("list", ".") as channel:
@@ -249,29 +248,30 @@ class SupervisedEnvironment(Environment):
     def copy_in(self, source: Path, target: str) -> None:
         if source.is_file():
             with source.open("rb") as file:
-                self._stream_in(file, target, source.stat().st_mode)
-            return
-        if not source.is_dir():
+                mode = os.fstat(file.fileno()).st_mode
+                self._send("write", target, lambda stream: shutil.copyfileobj(file, stream), mode)
+        elif source.is_dir():
+            self._send("unpack", target, lambda stream: archives.pack(source, stream))
+        else:
             raise FileNotFoundError(f"nothing to copy at {source}")
+
+    def _send(
+        self, do: str, target: str, fill: Callable[[IO[bytes]], object], mode: int | None = None
+    ) -> None:
+        """Have the guest do something with what `fill` writes to a pipe."""
         reader, writer = os.pipe()
         with os.fdopen(writer, "wb") as stream:
             try:
-                channel = self._files("unpack", target, [reader])
+                channel = self._files(do, target, [reader], mode)
             finally:
                 os.close(reader)
             with channel:
                 try:
-                    archives.pack(source, stream)
+                    fill(stream)
                     stream.close()
                 except BrokenPipeError:
                     pass  # the guest says below why it stopped reading
                 check(read_all(channel), target)
-
-    def _stream_in(self, file: IO[bytes], target: str, mode: int) -> None:
-        with os.fdopen(self._opened("write", target), "wb") as sink:
-            while chunk := file.read(1 << 20):
-                sink.write(chunk)
-            os.fchmod(sink.fileno(), mode & 0o777)
 
     def copy_out(self, source: str, target: Path) -> None:
         reader, writer = os.pipe()

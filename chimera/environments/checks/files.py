@@ -121,6 +121,18 @@ def copies_are_complete(env: Environment) -> None:
         expect(not list(Path(host).glob(".chimera-*")), "copy_out left temporary files")
 
 
+def a_program_can_be_run_as_soon_as_it_is_there(env: Environment) -> None:
+    """Nobody holds a copied file open for writing any more, which would keep it from being run."""
+    with tempfile.TemporaryDirectory() as host:
+        source = Path(host, "run.sh")
+        source.write_text("#!/bin/sh\necho ran\n")
+        source.chmod(0o755)
+        for number in range(20):
+            env.copy_in(source, f"programs/{number}")
+            ran = env.run_command([f"programs/{number}"])
+            expect(ran.stdout == b"ran\n", f"a new program did not run: {ran.output}")
+
+
 def links_lead_nowhere(env: Environment) -> None:
     """Links that an agent plants do not make the host read or write its own files."""
     with host_secret() as (path, content):
@@ -217,6 +229,7 @@ SHARED = (
     huge_files_are_refused,
     files_are_listed,
     copies_are_complete,
+    a_program_can_be_run_as_soon_as_it_is_there,
     links_lead_nowhere,
     copies_out_stay_in_place,
     test_reports_decide,
