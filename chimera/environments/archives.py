@@ -75,14 +75,17 @@ def extract(
             links.append((place, member.linkname))
         elif inside and parts and member.isreg():
             total += member.size
-            if total > most:
-                raise OSError(errno.EFBIG, f"it unpacks to more than {most} bytes", member.name)
-            write_member(archive, member, place)
+            if total <= most:
+                write_member(archive, member, place)
         elif inside and parts and member.islnk() and (first := linked(member, target)):
-            place.parent.mkdir(parents=True, exist_ok=True)
-            shutil.copy2(first, place)
+            total += first.stat().st_size  # a copy, too, takes room
+            if total <= most:
+                place.parent.mkdir(parents=True, exist_ok=True)
+                shutil.copy2(first, place)
         elif strict:
             raise tarfile.ExtractError(f"{member.name!r} is a device or leads out of the archive")
+        if total > most:
+            raise OSError(errno.EFBIG, f"it unpacks to more than {most} bytes", member.name)
     for place, linkname in links:
         if not place.exists():
             place.parent.mkdir(parents=True, exist_ok=True)

@@ -89,11 +89,13 @@ def test_what_leads_out_or_is_no_file_is_refused_and_nothing_stays(
     assert not (tmp_path / "out").exists()
 
 
+@pytest.mark.parametrize("again", [file(bytes(1 << 19)), other(tarfile.LNKTYPE, "zeros0")])
 def test_an_archive_that_unpacks_to_too_much_is_refused(
-    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, again: Callable[[tarfile.TarInfo], bytes]
 ) -> None:
     monkeypatch.setattr(archives, "MAX_BYTES", 1 << 20)
-    archive = packed(tmp_path, *((f"zeros{number}", file(bytes(1 << 19))) for number in range(3)))
+    first = ("zeros0", file(bytes(1 << 19)))
+    archive = packed(tmp_path, first, *((f"zeros{number}", again) for number in (1, 2)))
 
     with pytest.raises(DatasetError, match="unpacks to more than 1048576 bytes"):
         archives.unpacked(archive)
