@@ -23,7 +23,7 @@ from pathlib import Path
 
 from chimera.environments.none import NoEnvironment
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
-from chimera.eval.evalplus import EvalPlusTask
+from chimera.eval.kits.evalplus.benchmark import EvalPlusTask
 
 THEIRS = """
 import json, sys, time

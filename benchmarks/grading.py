@@ -87,8 +87,8 @@ def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0)
 
 def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
     from chimera.eval.benchmarks.human_eval import HumanEval
+    from chimera.eval.data.predictions import plan
     from chimera.eval.harness import Harness
-    from chimera.eval.predictions import plan
     from chimera.sandbox import pool
 
     def servers() -> float:

@@ -15,9 +15,9 @@ from pathlib import Path
 from chimera.errors import RunError
 from chimera.eval.benchmarks.swe_bench import SWEBench
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
-from chimera.eval.repositories.swe_instance import SWEBenchTask
+from chimera.eval.kits.repositories.swe_instance import SWEBenchTask
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 
 def outcome(

@@ -13,7 +13,7 @@ from pathlib import Path
 ROOT = Path(__file__).parent.parent
 TASKS = ROOT / "data/terminal_bench_tasks.json"
 PAGE = ROOT / "docs/benchmarks/terminal-bench.md"
-RECORD = ROOT / "chimera/eval/validation/terminal-bench.json"
+RECORD = ROOT / "chimera/eval/proof/records/terminal-bench.json"
 BEGIN, END = "<!-- table: begin -->", "<!-- table: end -->"
 
 #: How notes on failures begin that are not for want of anything.

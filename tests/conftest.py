@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import json
 import os
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+
+from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.providers import Provider, create_provider
 
 
 def missing(reason: str) -> None:
@@ -45,3 +50,21 @@ def require() -> Callable[..., str]:
         return str(found)
 
     return find
+
+
+@pytest.fixture
+def local_env() -> Iterator[Environment]:
+    with start_environment("local", EnvironmentSpec()) as started:
+        yield started
+
+
+@pytest.fixture
+def script(tmp_path: Path) -> Callable[[list[Any]], Provider]:
+    """`script([reply, …])`: a provider that says these in order."""
+
+    def write(replies: list[Any]) -> Provider:
+        path = tmp_path / "script.json"
+        path.write_text(json.dumps(replies))
+        return create_provider(f"scripted/{path}")
+
+    return write

@@ -78,12 +78,12 @@ def create_agent(
     head, _, rest = name.partition(":")
     kind = head.replace("-", "_")
     if kind in ("oracle", "nop"):
-        from chimera.agents.fixed import NopAgent, OracleAgent
+        from chimera.eval.submitters import NopAgent, OracleAgent
 
         _refuse(settings, kind)
         return OracleAgent() if kind == "oracle" else NopAgent()
     if kind == "replay":
-        from chimera.agents.fixed import replay_agent
+        from chimera.eval.submitters import replay_agent
 
         path = settings.pop("path", rest or None)
         _refuse(settings, kind, "path")
@@ -130,7 +130,7 @@ def _class(kind: str, name: str) -> tuple[Any, dict[str, Any]]:
 
         return DirectAgent, {}
     if kind == "terminal":
-        from chimera.benchmarks.terminal_bench_agent import TerminalAgent
+        from chimera.agents.terminal.agent import TerminalAgent
 
         return TerminalAgent, {}
     if kind in AGENTS:

@@ -8,11 +8,11 @@ from pathlib import Path
 
 import click
 
-from chimera.attack.run import AttackReport, attack, markdown, table
 from chimera.cli.evaluation import default_environment, select_tasks
 from chimera.cli.main import EXIT_DONE, EXIT_GATE
 from chimera.cli.options import config_option, json_option, option, pairs
 from chimera.errors import UsageError
+from chimera.eval.proof.attack.run import AttackReport, attack, markdown, table
 from chimera.eval.registry import create_benchmark
 from chimera.eval.trial import StartBackend
 from chimera.sandbox.launch import isolation, landlock_available
@@ -83,7 +83,7 @@ def _require_confinement(environment: str | None) -> None:
 
 
 def _write_table(file: Path) -> int:
-    from chimera.attack.repositories import patch_markdown, patch_table
+    from chimera.eval.proof.attack.repositories import patch_markdown, patch_table
 
     found = table()
     with tempfile.TemporaryDirectory(prefix="chimera-attack-") as folder:

@@ -8,8 +8,8 @@ import click
 import msgspec
 
 from chimera.cli.options import json_option, option
+from chimera.eval.proof.status import BenchmarkStatus, benchmark_states, markdown_table
 from chimera.eval.registry import ENTRY_POINT_GROUP
-from chimera.eval.status import BenchmarkStatus, benchmark_states, markdown_table
 
 
 @click.command("benchmarks")

@@ -9,9 +9,9 @@ import msgspec
 
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.runs import find_run, runs_dir
-from chimera.eval.stats import PairedComparison, compare_paired
-from chimera.eval.store import RunStore
+from chimera.eval.runs.files import find_run, runs_dir
+from chimera.eval.runs.stats import PairedComparison, compare_paired
+from chimera.eval.runs.store import RunStore
 
 
 @click.command("compare")

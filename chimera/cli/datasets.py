@@ -10,9 +10,9 @@ import click
 
 from chimera.cli.options import json_option, option
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.datasets import DatasetBenchmark, datasets_dir
-from chimera.eval.pull import SOURCES
-from chimera.eval.pull import pull as fetch
+from chimera.eval.data.datasets import DatasetBenchmark, datasets_dir
+from chimera.eval.data.pull import SOURCES
+from chimera.eval.data.pull import pull as fetch
 from chimera.eval.registry import BENCHMARKS, benchmark_class
 
 

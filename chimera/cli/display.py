@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Protocol, Self
 import click
 import msgspec
 
-from chimera.eval.results import EvalResult, TaskEvalResult
-from chimera.eval.types import TrialRecord
+from chimera.eval.runs.result import EvalResult, TaskEvalResult
+from chimera.eval.values import TrialRecord
 
 if TYPE_CHECKING:
     from rich.console import RenderableType

@@ -14,7 +14,7 @@ import msgspec
 
 from chimera.cli.options import json_option
 from chimera.environments import BACKENDS, available
-from chimera.eval.datasets import datasets_dir
+from chimera.eval.data.datasets import datasets_dir
 
 #: optional package → (extra, what it is for)
 EXTRAS = {
@@ -90,7 +90,7 @@ def _confinement() -> Iterator[Finding]:
 
 
 def _toolchains() -> Iterator[Finding]:
-    from chimera.eval.toolchains import missing_toolchains
+    from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 
     missing = missing_toolchains()
     for what, install in missing:

@@ -12,8 +12,8 @@ from click.core import ParameterSource
 from chimera.cli.evaluation import Output, Settings, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.runs import find_run, runs_dir
-from chimera.eval.store import RunStore
+from chimera.eval.runs.files import find_run, runs_dir
+from chimera.eval.runs.store import RunStore
 
 
 @click.command("eval")

@@ -18,12 +18,12 @@ from chimera.cli.display import create_display, print_summary
 from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.datasets import DatasetBenchmark, cache_dir
+from chimera.eval.data.datasets import DatasetBenchmark, cache_dir
 from chimera.eval.harness import Harness, Interrupted
 from chimera.eval.registry import create_benchmark
-from chimera.eval.results import EvalResult
-from chimera.eval.runs import find_run, new_run_path, runs_dir
-from chimera.eval.store import RunStore
+from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.store import RunStore
 from chimera.eval.trial import StartBackend
 from chimera.providers.meter import Limits
 from chimera.types import JSON

@@ -15,14 +15,14 @@ from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE
 from chimera.cli.options import config_option, json_option, option, pairs, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.executors.threads import ThreadExecutor
+from chimera.eval.data.predictions import Stored, plan
 from chimera.eval.harness import Harness
-from chimera.eval.predictions import Stored, plan
 from chimera.eval.registry import create_benchmark
-from chimera.eval.runs import find_run, new_run_path, runs_dir
-from chimera.eval.store import RunStore
+from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.runs.store import RunStore
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
-from chimera.eval.types import TrialRecord
+from chimera.eval.values import TrialRecord
+from chimera.eval.workers import ThreadExecutor
 
 
 @click.command("grade")

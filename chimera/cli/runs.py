@@ -13,12 +13,12 @@ from chimera.cli.display import money, print_summary
 from chimera.cli.evaluation import Settings
 from chimera.cli.options import json_option, option, pairs, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.datasets import rows
+from chimera.eval.data.datasets import rows
 from chimera.eval.registry import create_benchmark
-from chimera.eval.results import EvalResult, TaskEvalResult
-from chimera.eval.runs import SUFFIX, find_run, runs_dir, summary_row
-from chimera.eval.store import RunStore
-from chimera.eval.types import TrialRecord
+from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
+from chimera.eval.runs.result import EvalResult, TaskEvalResult
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import TrialRecord
 
 
 @click.group("runs")
@@ -228,7 +228,7 @@ def _model(store: RunStore) -> str:
 
 
 def _export_swe_bench(store: RunStore, output: Path) -> None:
-    from chimera.eval.repositories.official_report import by_sample, write_reports
+    from chimera.eval.benchmarks._swe_bench.official_report import by_sample, write_reports
 
     manifest, run, model = store.manifest(), Path(store.path).stem, _model(store)
     benchmark = str(manifest.get("identity", {}).get("benchmark", "?"))
@@ -263,7 +263,7 @@ def _instances(store: RunStore, manifest: dict[str, Any]) -> list[str]:
 
 
 def _export_atif(store: RunStore, output: Path) -> None:
-    from chimera.eval.atif import trajectory_document
+    from chimera.eval.runs.atif import trajectory_document
 
     output.mkdir(parents=True, exist_ok=True)
     manifest = {**store.manifest(), "run": Path(store.path).stem}

@@ -12,9 +12,9 @@ from chimera.cli.evaluation import default_environment, select_tasks
 from chimera.cli.main import EXIT_DONE, EXIT_GATE
 from chimera.cli.options import config_option, json_option, option, pairs
 from chimera.errors import UsageError
+from chimera.eval.proof.validate import ANSWERS, Report, validate
 from chimera.eval.registry import create_benchmark
 from chimera.eval.trial import StartBackend
-from chimera.eval.validate import ANSWERS, Report, validate
 
 DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 
@@ -87,7 +87,7 @@ def command(
     counts = {**report.counts(), "seconds": round(seconds, 1)}
     holds = report.holds(mutants_failing=mutants_failing)
     if against is not None:
-        from chimera.eval.official import agreement
+        from chimera.eval.proof.official import agreement
 
         if official_python is None:
             raise UsageError("--against official needs --official-python PATH")

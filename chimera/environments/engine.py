@@ -21,9 +21,9 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
+from chimera.confinement.cgroups import start_time
 from chimera.environments import archives
 from chimera.environments.base import READ_BYTES, EnvironmentSpec
-from chimera.environments.cgroups import start_time
 from chimera.errors import EnvironmentFault, UsageError
 
 #: Where a machine that cannot pull says what to take instead: JSON, or a file with it.

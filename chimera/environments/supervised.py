@@ -18,9 +18,9 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import IO, Any
 
+from chimera.confinement.cgroups import Cgroup
 from chimera.environments import archives
 from chimera.environments.base import READ_BYTES, Environment, EnvironmentSpec, Process
-from chimera.environments.cgroups import Cgroup
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult

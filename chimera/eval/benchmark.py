@@ -10,7 +10,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
-from chimera.eval.types import Prediction, Submission, Task, Verdict
+from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -94,7 +94,7 @@ class Benchmark(ABC, Generic[TaskT]):
 
     def read_predictions(self, path: Path) -> Iterable[Prediction]:
         """Stored answers for `chimera grade`; override where the official format is another."""
-        from chimera.eval.predictions import read_predictions
+        from chimera.eval.data.predictions import read_predictions
 
         return read_predictions(self, path)
 

@@ -21,9 +21,8 @@ from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.executors.threads import ThreadExecutor
-from chimera.eval.results import EvalResult
-from chimera.eval.store import RunStore, StoredBudget
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.trial import (
     StartBackend,
     Submitter,
@@ -31,7 +30,8 @@ from chimera.eval.trial import (
     close_open_environments,
     run_trial,
 )
-from chimera.eval.types import Submission, Task, TrialRecord, Verdict
+from chimera.eval.values import Submission, Task, TrialRecord, Verdict
+from chimera.eval.workers import ThreadExecutor
 from chimera.providers.meter import Limits
 from chimera.types import JSON
 

@@ -24,7 +24,7 @@ from chimera.errors import (
     RunError,
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.types import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, Limits, Meter, metered
 from chimera.types import AgentResult, Usage
 

@@ -9,7 +9,7 @@ import sys
 
 from chimera.eval.benchmarks import SWEBenchVerified
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 BACKEND = "bubblewrap"
 INSTANCES = ("pytest-dev__pytest-7571", "pallets__flask-5014")

@@ -11,8 +11,8 @@ from pathlib import Path
 import pytest
 
 from chimera.errors import DatasetError
-from chimera.eval import datasets
-from chimera.eval.livecode import cases
+from chimera.eval.benchmarks._livecodebench import cases
+from chimera.eval.data import datasets
 
 MARK = "chimera-attack-marker"
 

@@ -31,10 +31,10 @@ CAGE = (
 )
 SCRIPT = """
 import json, sys
-from chimera.attack.catalogue import attacks
-from chimera.attack.host import HostWatch
-from chimera.attack.run import outcome
-from chimera.attack.targets import TARGETS
+from chimera.eval.proof.attack.catalogue import attacks
+from chimera.eval.proof.attack.host import HostWatch
+from chimera.eval.proof.attack.run import outcome
+from chimera.eval.proof.attack.targets import TARGETS
 from chimera.sandbox import close_all
 wanted = json.loads(sys.argv[1])
 watch, found = HostWatch(), {}

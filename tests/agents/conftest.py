@@ -2,16 +2,12 @@
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Iterator
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
 from chimera.environments.none import NoEnvironment
-from chimera.providers import Provider, create_provider
 from tests.conftest import missing
 
 
@@ -22,24 +18,6 @@ def env(request: pytest.FixtureRequest) -> Iterator[Environment]:
         missing(f"the environment '{request.param}' cannot be used: {reason}")
     with start_environment(request.param, EnvironmentSpec()) as started:
         yield started
-
-
-@pytest.fixture
-def local_env() -> Iterator[Environment]:
-    with start_environment("local", EnvironmentSpec()) as started:
-        yield started
-
-
-@pytest.fixture
-def script(tmp_path: Path) -> Callable[[list[Any]], Provider]:
-    """`script([reply, …])`: a provider that says these in order."""
-
-    def write(replies: list[Any]) -> Provider:
-        path = tmp_path / "script.json"
-        path.write_text(json.dumps(replies))
-        return create_provider(f"scripted/{path}")
-
-    return write
 
 
 class Person(NoEnvironment):

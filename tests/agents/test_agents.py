@@ -15,7 +15,7 @@ from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import AgentError, UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.types import Submission, Task
+from chimera.eval.values import Submission, Task
 from chimera.providers.meter import Budget, Limits, Meter, metered
 from chimera.types import AgentResult
 

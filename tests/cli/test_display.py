@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 
 from chimera.cli.display import LiveDisplay, PlainLines
-from chimera.eval.types import TrialError, TrialRecord, Verdict
+from chimera.eval.values import TrialError, TrialRecord, Verdict
 
 RECORDS = [
     TrialRecord("a", 0, "", verdict=Verdict(True), cost=0.5),

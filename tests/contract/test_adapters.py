@@ -11,8 +11,8 @@ import chimera.eval.benchmarks as exported
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.harness import digest
+from chimera.eval.proof.status import OFFICIAL, benchmark_states, markdown_table
 from chimera.eval.registry import ALIASES, BENCHMARKS, benchmark_class, create_benchmark
-from chimera.eval.status import OFFICIAL, benchmark_states, markdown_table
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: Where a data set's folder does not have the slug's name.

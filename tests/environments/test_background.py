@@ -8,7 +8,7 @@ from collections.abc import Callable
 import pytest
 
 from chimera.environments import Environment
-from chimera.environments.checks.commands import beats, wait_for_beats
+from chimera.environments.conformance.commands import beats, wait_for_beats
 
 
 @pytest.mark.parametrize("backend", ["local", "bubblewrap"])

@@ -88,7 +88,7 @@ def test_a_backend_that_does_not_hold_is_found_out(
 
 def test_the_suite_tells_what_did_not_hold(monkeypatch: pytest.MonkeyPatch) -> None:
     from chimera.environments import conformance
-    from chimera.environments.checks import commands
+    from chimera.environments.conformance import commands
 
     chosen = (Check("shared", commands.results_are_told_apart),)
     monkeypatch.setattr(conformance, "CHECKS", chosen)

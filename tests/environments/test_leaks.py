@@ -13,14 +13,14 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.cgroups import parents
 from chimera.environments import (
     EnvironmentSpec,
     ResourceLimits,
     backend_class,
     start_environment,
 )
-from chimera.environments.cgroups import parents
-from chimera.environments.checks.confinement import processes_are_its_own
+from chimera.environments.conformance.confinement import processes_are_its_own
 from chimera.environments.engine import RUN, program
 
 #: Unruly, but they touch nothing that they did not start or make.

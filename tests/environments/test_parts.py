@@ -12,7 +12,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from chimera.environments import archives, cgroups, engine
+from chimera.confinement import cgroups
+from chimera.environments import archives, engine
 from chimera.environments.streams import Kept, collect
 from chimera.environments.testing import outcomes
 from chimera.errors import UsageError

@@ -16,7 +16,7 @@ import pytest
 
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.harness import Benchmark, Harness, digest
-from chimera.eval.store import RunStore
+from chimera.eval.runs.store import RunStore
 from chimera.types import AgentResult
 
 

@@ -20,7 +20,7 @@ from chimera.errors import (
 from chimera.eval import trial
 from chimera.eval.harness import Benchmark
 from chimera.eval.trial import TrialSpec, run_trial
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.values import Submission, Verdict
 from chimera.providers.meter import Limits, current_meter
 from chimera.types import AgentResult
 

@@ -11,8 +11,8 @@ import pytest
 from chimera.agents.direct import DirectAgent
 from chimera.environments import Environment
 from chimera.eval.harness import Benchmark, EvalResult, Harness
-from chimera.eval.store import RunStore
-from chimera.eval.types import Task
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Task
 from chimera.providers import Provider
 from chimera.providers.local import LocalServer
 from chimera.providers.meter import Limits

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimera.errors import GraderError
-from chimera.eval.graders.code import (
+from chimera.eval.kits.python.grading import (
     EQUAL,
     python_asserts,
     python_calls,

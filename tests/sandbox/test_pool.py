@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from chimera.attack.host import own_processes
 from chimera.errors import EnvironmentFault
+from chimera.eval.proof.attack.host import own_processes
 from chimera.sandbox import Limits, close_all, execute, launch, pool, run_program, run_tests
 
 ROOT = Path(__file__).parents[2]

@@ -12,12 +12,14 @@ from typing import Any, NotRequired
 
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
 from chimera.errors import DatasetError
-from chimera.eval.archives import archives_in, unpacked
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import DatasetBenchmark, Row, digest, rows
-from chimera.eval.polyglot.attacks import attacks
-from chimera.eval.polyglot.conversation import TwoAttempts, reply_files, second_message
-from chimera.eval.polyglot.exercises import (
+from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
+from chimera.eval.benchmarks._aider_polyglot.conversation import (
+    TwoAttempts,
+    reply_files,
+    second_message,
+)
+from chimera.eval.benchmarks._aider_polyglot.exercises import (
     READ_ONLY,
     configured_files,
     declared_tests,
@@ -26,8 +28,15 @@ from chimera.eval.polyglot.exercises import (
     is_exercises_root,
     reference_files,
 )
-from chimera.eval.polyglot.languages import LANGUAGES, TestRun, run_command, run_tests
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.benchmarks._aider_polyglot.languages import (
+    LANGUAGES,
+    TestRun,
+    run_command,
+    run_tests,
+)
+from chimera.eval.data.archives import archives_in, unpacked
+from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 #: The official limit of one test run.
@@ -68,7 +77,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     environments = ("bubblewrap", "local")
     setup = (
         "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it, "
-        "then fetch what the tests need: python -m chimera.eval.polyglot.caches"
+        "then fetch what the tests need: python -m chimera.eval.benchmarks._aider_polyglot.caches"
     )
 
     def __init__(

@@ -13,10 +13,11 @@ from typing import Literal, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval import extract, mutate
-from chimera.eval.datasets import SUFFIXES, DatasetBenchmark, Row, rows
-from chimera.eval.graders.text import whole_number
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.benchmarks._aimo.text import whole_number
+from chimera.eval.data.datasets import SUFFIXES, DatasetBenchmark, Row, rows
+from chimera.eval.kits import mutate
+from chimera.eval.kits import replies as extract
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
 Edition = Literal["auto", "aimo1", "aimo2", "aimo3", "aime", "amc"]

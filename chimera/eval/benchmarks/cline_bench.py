@@ -8,8 +8,13 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from chimera.eval.datasets import SUFFIXES, Row, rows
-from chimera.eval.harbor import HarborBenchmark, HarborTask, load_task, materialised
+from chimera.eval.data.datasets import SUFFIXES, Row, rows
+from chimera.eval.kits.task_folders.benchmark import (
+    HarborBenchmark,
+    HarborTask,
+    load_task,
+    materialised,
+)
 
 
 class ClineBench(HarborBenchmark):

@@ -14,10 +14,10 @@ from typing import Any
 
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import DatasetError, EnvironmentFault, GraderError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import DatasetBenchmark, Row, digest, rows
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.kits import replies as extract
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 SUITES = {
@@ -170,7 +170,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
 
     def open_environment(self, task: ContextTask, start: StartEnvironment) -> Environment:
         if self.suite == "filesystem" and self.variant == "cloud":
-            from chimera.eval.files_environment import FilesEnvironment
+            from chimera.eval.benchmarks._context_bench.files_environment import FilesEnvironment
 
             return FilesEnvironment(self.texts(), SYSTEM_PROMPT)
         return start(self.environment(task))
@@ -258,7 +258,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             return Verdict(score == 1.0, why, score=score, metrics={"decided_by": how})
         if self.suite == "skills":
             return self._grade_artefacts(task, submission)
-        from chimera.eval.graders.phrasing import decide
+        from chimera.eval.benchmarks._context_bench.phrasing import decide
 
         decision = decide(submission.text, task["truth"], self.names())
         if decision is not None:
@@ -292,7 +292,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             raise GraderError(
                 "this reply needs a judge model: give one with --option judge_model=…"
             )
-        from chimera.eval.graders.judge import ask
+        from chimera.eval.kits.judge import ask
         from chimera.providers import create_provider
 
         path = self._folder() / rubric

@@ -15,13 +15,19 @@ from typing import TYPE_CHECKING, Any, NotRequired
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row
-from chimera.eval.graders.patch_apply import Application, Chain, apply_submission, put_tests
-from chimera.eval.graders.review import Finding, contained_findings
-from chimera.eval.reports.types import PASSING, Report
-from chimera.eval.repositories import checkout, ee_bench, maven, patches
-from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
-from chimera.eval.repositories.source import (
+from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
+from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
+from chimera.eval.data.datasets import Row
+from chimera.eval.kits.reports.types import PASSING, Report
+from chimera.eval.kits.repositories import checkout, patches
+from chimera.eval.kits.repositories.patch_apply import (
+    Application,
+    Chain,
+    apply_submission,
+    put_tests,
+)
+from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.repositories.source import (
     BaseTree,
     GitRepository,
     Patched,
@@ -29,9 +35,9 @@ from chimera.eval.repositories.source import (
     base_tree,
     clone_or_copy,
 )
-from chimera.eval.repositories.swe_instance import CODE_HOST, test_ids
-from chimera.eval.repositories.virtualenvs import TESTBED
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:

@@ -13,17 +13,17 @@ from typing import Any, Literal
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row
-from chimera.eval.graders.patch_apply import Chain, apply_submission
-from chimera.eval.graders.watch import place_watch, read_account
-from chimera.eval.reports import pytest_summary
-from chimera.eval.reports.types import Status
-from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
-from chimera.eval.repositories.source import GitRepository, Patched, Source, SourceDistribution
-from chimera.eval.repositories.swe_instance import CODE_HOST, interpreters_named, test_ids
-from chimera.eval.repositories.virtualenvs import TESTBED
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.data.datasets import Row
+from chimera.eval.kits.reports import pytest_summary
+from chimera.eval.kits.reports.types import Status
+from chimera.eval.kits.repositories import checkout, patches
+from chimera.eval.kits.repositories.patch_apply import Chain, apply_submission
+from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.repositories.source import GitRepository, Patched, Source, SourceDistribution
+from chimera.eval.kits.repositories.swe_instance import CODE_HOST, interpreters_named, test_ids
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.kits.repositories.watch import place_watch, read_account
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"

@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from chimera.environments.base import Environment
-from chimera.eval import extract, mutate
-from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.equivalence import same_behaviour
-from chimera.eval.graders.code import helpers, python_tests
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.kits import mutate
+from chimera.eval.kits import replies as extract
+from chimera.eval.kits.python.equivalence import same_behaviour
+from chimera.eval.kits.python.grading import helpers, python_tests
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits
 
 #: The official timer: 3 seconds. Here it stands still while an answer waits for a processor.

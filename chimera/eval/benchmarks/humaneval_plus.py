@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from chimera.eval.evalplus import EvalPlusBenchmark
+from chimera.eval.kits.evalplus.benchmark import EvalPlusBenchmark
 
 
 class HumanEvalPlus(EvalPlusBenchmark):

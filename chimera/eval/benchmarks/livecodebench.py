@@ -17,11 +17,11 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval import mutate
-from chimera.eval.datasets import DatasetBenchmark, Row, rows
-from chimera.eval.livecode import grading, prompts, replies
-from chimera.eval.livecode.cases import Case, read_cases
-from chimera.eval.types import Prediction, Submission, Task, Verdict
+from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
+from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
+from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.kits import mutate
+from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON
 
 Scenario = Literal["codegeneration", "selfrepair", "codeexecution", "testoutputprediction"]

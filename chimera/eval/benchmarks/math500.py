@@ -12,10 +12,11 @@ from typing import Literal, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval import extract, mutate
-from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.math import compare
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.benchmarks._math500.grading import compare
+from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.kits import mutate
+from chimera.eval.kits import replies as extract
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
 Grader = Literal["prm800k", "math-verify", "hendrycks"]

@@ -9,12 +9,13 @@ from typing import Any, Literal, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval import extract, mutate
-from chimera.eval.datasets import DatasetBenchmark, Row, rows
-from chimera.eval.equivalence import same_behaviour
-from chimera.eval.evalplus import EvalPlusBenchmark
-from chimera.eval.graders.code import python_tests
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.kits import mutate
+from chimera.eval.kits import replies as extract
+from chimera.eval.kits.evalplus.benchmark import EvalPlusBenchmark
+from chimera.eval.kits.python.equivalence import same_behaviour
+from chimera.eval.kits.python.grading import python_tests
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits
 from chimera.types import JSON
 

@@ -10,20 +10,20 @@ from typing import TYPE_CHECKING, Literal
 from chimera.environments.base import Environment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row
-from chimera.eval.graders.patch_tests import grade_patch
-from chimera.eval.reports.swebench_logs import RELEASES, Version
-from chimera.eval.repositories import checkout
-from chimera.eval.repositories.agents import SWEBenchConfig, prepared
-from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
-from chimera.eval.repositories.swe_instance import (
+from chimera.eval.data.datasets import Row
+from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.agents import SWEBenchConfig, prepared
+from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.repositories.patch_tests import grade_patch
+from chimera.eval.kits.repositories.swe_instance import (
     Annexes,
     SourceKind,
     SWEBenchInstance,
     SWEBenchTask,
     interpreters_named,
 )
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
 
 if TYPE_CHECKING:
@@ -123,7 +123,7 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
 
     def dataset_digest(self) -> str:
         if self._added and self.dataset_path is None:
-            from chimera.eval.repositories.cache import digest
+            from chimera.eval.kits.repositories.cache import digest
 
             return digest([instance.instance_id for instance in self._added])
         return super().dataset_digest()
@@ -139,7 +139,7 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
         instance = task["instance"]
         if getattr(start, "backend", "") != "docker":
             return checkout.open_virtualenv(self._setup(instance), start)
-        from chimera.eval.repositories.images import local_image, official_image
+        from chimera.eval.benchmarks._swe_bench.images import local_image, official_image
 
         if self._official(instance):
             official_image(instance.image_name, keep=self.keep_images)
@@ -164,7 +164,7 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
         if self.images != "auto" or not instance.requirement:
             return self.images != "local"
         if instance.image_name not in self._pullable:
-            from chimera.eval.repositories.images import official_image
+            from chimera.eval.benchmarks._swe_bench.images import official_image
 
             here = official_image(instance.image_name, keep=self.keep_images)
             self._pullable[instance.image_name] = here

@@ -8,9 +8,9 @@ from typing import TYPE_CHECKING
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks.swe_bench import Images, SWEBench, SWEBenchConfig
-from chimera.eval.datasets import datasets_dir
-from chimera.eval.reports.swebench_logs import Version
-from chimera.eval.repositories.swe_instance import SourceKind
+from chimera.eval.data.datasets import datasets_dir
+from chimera.eval.kits.reports.swebench_logs import Version
+from chimera.eval.kits.repositories.swe_instance import SourceKind
 
 if TYPE_CHECKING:
     from chimera.agents.compaction import SummaryCompaction

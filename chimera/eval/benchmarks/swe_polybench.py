@@ -12,22 +12,22 @@ from typing import Any, Literal
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row
-from chimera.eval.graders import retrieval
-from chimera.eval.graders.patch_apply import Chain, apply_submission, put_tests
-from chimera.eval.graders.watch_command import WatchedRun, run_watched
-from chimera.eval.reports import polybench_logs
-from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
-from chimera.eval.repositories.source import (
+from chimera.eval.benchmarks._swe_polybench import logs as polybench_logs
+from chimera.eval.benchmarks._swe_polybench import retrieval
+from chimera.eval.benchmarks._swe_polybench.watch_command import WatchedRun, run_watched
+from chimera.eval.data.datasets import Row
+from chimera.eval.kits.repositories import checkout, patches
+from chimera.eval.kits.repositories.patch_apply import Chain, apply_submission, put_tests
+from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.repositories.source import (
     GitRepository,
     Source,
     base_tree,
     clone_or_copy,
 )
-from chimera.eval.repositories.swe_instance import CODE_HOST
-from chimera.eval.repositories.virtualenvs import TESTBED
-from chimera.eval.types import Submission, Task, Verdict
+from chimera.eval.kits.repositories.swe_instance import CODE_HOST
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
 PROMPT = """\

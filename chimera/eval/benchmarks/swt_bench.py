@@ -10,15 +10,21 @@ from typing import Any, Literal
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row, datasets_dir
-from chimera.eval.graders.generated_tests import Judgement, Pair, Run, change_coverage, judge
-from chimera.eval.graders.patch_tests import run_plan
-from chimera.eval.repositories import checkout, patches
-from chimera.eval.repositories.hostile import new_file
-from chimera.eval.repositories.line_coverage import CoverageTool, coverage_tool
-from chimera.eval.repositories.patch_benchmark import Known, PatchBenchmark
-from chimera.eval.repositories.reopened import ReopenedEnvironment
-from chimera.eval.repositories.swe_instance import (
+from chimera.eval.benchmarks._swt_bench.generated_tests import (
+    Judgement,
+    Pair,
+    Run,
+    change_coverage,
+    judge,
+)
+from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
+from chimera.eval.benchmarks._swt_bench.reopened import ReopenedEnvironment
+from chimera.eval.data.datasets import Row, datasets_dir
+from chimera.eval.kits.repositories import checkout, patches
+from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.repositories.patch_tests import run_plan
+from chimera.eval.kits.repositories.swe_instance import (
     Annexes,
     SourceKind,
     SWEBenchInstance,
@@ -26,8 +32,8 @@ from chimera.eval.repositories.swe_instance import (
     directives,
     interpreters_named,
 )
-from chimera.eval.repositories.virtualenvs import TESTBED
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
 
 PROMPT = """\

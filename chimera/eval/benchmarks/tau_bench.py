@@ -15,14 +15,14 @@ from typing import TYPE_CHECKING, Any
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import Row, digest
-from chimera.eval.tau.benchmark import Conversations, TauTask, submission
-from chimera.eval.types import Prediction
+from chimera.eval.benchmarks._tau_bench.benchmark import Conversations, TauTask, submission
+from chimera.eval.data.datasets import Row, digest
+from chimera.eval.values import Prediction
 from chimera.types import JSON
 
 if TYPE_CHECKING:
-    from chimera.eval.tau.domains import Domain, LegacyDomain
-    from chimera.eval.tau.rewards import Judge, Reward
+    from chimera.eval.benchmarks._tau_bench.domains import Domain, LegacyDomain
+    from chimera.eval.benchmarks._tau_bench.rewards import Judge, Reward
 
 AGENT_RULES = """\
 <instructions>
@@ -61,7 +61,7 @@ class Tau2Bench(Conversations):
         strict: bool = True,
     ) -> None:
         super().__init__(dataset_path, limit)
-        from chimera.eval.tau.domains import ALIASES
+        from chimera.eval.benchmarks._tau_bench.domains import ALIASES
 
         self.domain = ALIASES.get(domain, domain)
         self.split, self.user_model, self.judge_model = split, user_model, judge_model
@@ -81,13 +81,17 @@ class Tau2Bench(Conversations):
         return self._made(str(row["id"]), row)
 
     def _domain(self) -> Domain:
-        from chimera.eval.tau.domains import Domain
+        from chimera.eval.benchmarks._tau_bench.domains import Domain
 
         return Domain.at(self.place(), self.domain)
 
     def open_environment(self, task: TauTask, start: StartEnvironment) -> Environment:
-        from chimera.eval.tau.environment import Conversation, Rules, TauEnvironment
-        from chimera.eval.tau.rewards import replay
+        from chimera.eval.benchmarks._tau_bench.environment import (
+            Conversation,
+            Rules,
+            TauEnvironment,
+        )
+        from chimera.eval.benchmarks._tau_bench.rewards import replay
 
         domain, row = self._domain(), task["row"]
         history = (row.get("initial_state") or {}).get("message_history") or []
@@ -104,7 +108,7 @@ class Tau2Bench(Conversations):
         return TauEnvironment(talk, world.agent.visible(), policy)
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
-        from chimera.eval.tau.submissions import Grader
+        from chimera.eval.benchmarks._tau_bench.submissions import Grader
 
         domain, row = self._domain(), task["row"]
 
@@ -116,7 +120,7 @@ class Tau2Bench(Conversations):
     def _judge(self) -> Judge | None:
         if self.judge_model is None:
             return None
-        from chimera.eval.tau.judges import ModelJudge
+        from chimera.eval.benchmarks._tau_bench.judges import ModelJudge
         from chimera.providers import create_provider
 
         return ModelJudge(create_provider(self.judge_model))
@@ -131,7 +135,7 @@ class Tau2Bench(Conversations):
         return {"actions": actions, "outputs": list(criteria.get("communicate_info") or ())}
 
     def nothing_is_right(self, task: TauTask) -> bool:
-        from chimera.eval.tau.rewards import basis_of, gold_world, replay
+        from chimera.eval.benchmarks._tau_bench.rewards import basis_of, gold_world, replay
 
         row, domain = task["row"], self._domain()
         criteria = row.get("evaluation_criteria") or {}
@@ -213,13 +217,17 @@ class TauBench(Conversations):
         return self._made(str(row["index"]), {"actions": row["actions"], **row})
 
     def _domain(self) -> LegacyDomain:
-        from chimera.eval.tau.domains import LegacyDomain
+        from chimera.eval.benchmarks._tau_bench.domains import LegacyDomain
 
         return LegacyDomain.at(self.place(), self.domain)
 
     def open_environment(self, task: TauTask, start: StartEnvironment) -> Environment:
-        from chimera.eval.tau.environment import Conversation, Rules, TauEnvironment
-        from chimera.eval.tau.legacy import TERMINATING
+        from chimera.eval.benchmarks._tau_bench.environment import (
+            Conversation,
+            Rules,
+            TauEnvironment,
+        )
+        from chimera.eval.benchmarks._tau_bench.legacy import TERMINATING
 
         domain = self._domain()
         toolkit = domain.toolkit()
@@ -229,7 +237,7 @@ class TauBench(Conversations):
         return TauEnvironment(talk, toolkit.visible(), domain.policy())
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
-        from chimera.eval.tau.submissions import LegacyGrader
+        from chimera.eval.benchmarks._tau_bench.submissions import LegacyGrader
 
         return LegacyGrader(task["row"], self._domain().toolkit).grade(content)
 
@@ -241,7 +249,7 @@ class TauBench(Conversations):
         return {"actions": actions, "outputs": list(task["row"].get("outputs") or ())}
 
     def nothing_is_right(self, task: TauTask) -> bool:
-        from chimera.eval.tau.submissions import LegacyGrader
+        from chimera.eval.benchmarks._tau_bench.submissions import LegacyGrader
 
         make = self._domain().toolkit
         gold = LegacyGrader(task["row"], make).gold_toolkit()
@@ -252,7 +260,7 @@ class TauBench(Conversations):
         return known is not None and known.mutates
 
     def _official(self, content: Any, path: Path) -> Iterable[Prediction] | None:
-        from chimera.eval.tau.submissions import legacy_simulation
+        from chimera.eval.benchmarks._tau_bench.submissions import legacy_simulation
 
         episodes = isinstance(content, list) and content and all("traj" in e for e in content)
         if not episodes:
@@ -291,7 +299,12 @@ class _LazyUser:
         return self._user.next(messages)
 
     def _create(self) -> Any:
-        from chimera.eval.tau.users import ModelUser, SchemaTool, legacy_user_prompt, user_prompt
+        from chimera.eval.benchmarks._tau_bench.users import (
+            ModelUser,
+            SchemaTool,
+            legacy_user_prompt,
+            user_prompt,
+        )
         from chimera.providers import create_provider
 
         if self._domain is None:

@@ -5,7 +5,7 @@ Official rule: harbor 0.25.0 for folders with task.toml, terminal-bench 0.2.18 f
 
 from __future__ import annotations
 
-from chimera.eval.harbor import HarborBenchmark
+from chimera.eval.kits.task_folders.benchmark import HarborBenchmark
 
 
 class TerminalBench(HarborBenchmark):

@@ -18,13 +18,19 @@ from chimera.environments.browser import BrowserEnvironment
 from chimera.environments.none import NoEnvironment
 from chimera.environments.web.settings import BrowserSettings
 from chimera.errors import GraderError, UsageError
-from chimera.eval import extract
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.web import ALTERNATIVE, Evaluation, Judge, Outcome
-from chimera.eval.graders.web_sites import SiteHelpers
-from chimera.eval.types import Submission, Task, Verdict
-from chimera.eval.web_sites import SITES, log_ins, site_status, site_urls, variables
+from chimera.eval.benchmarks._webarena.grading import ALTERNATIVE, Evaluation, Judge, Outcome
+from chimera.eval.benchmarks._webarena.site_checks import SiteHelpers
+from chimera.eval.benchmarks._webarena.sites import (
+    SITES,
+    log_ins,
+    site_status,
+    site_urls,
+    variables,
+)
+from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.kits import replies as extract
+from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult, Message
 
 __all__ = ["WebArena", "WebArenaTask", "site_status"]

@@ -10,10 +10,10 @@ from typing import ClassVar, Literal
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
+from chimera.eval.benchmarks._webarena_verified.grading import VerifiedGrader
 from chimera.eval.benchmarks.webarena import WebArena, WebArenaTask
-from chimera.eval.datasets import DatasetBenchmark, Row
-from chimera.eval.graders.web_verified import VerifiedGrader
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON, AgentResult
 
 PROMPT = """\

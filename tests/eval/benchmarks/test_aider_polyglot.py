@@ -10,18 +10,18 @@ from pathlib import Path
 import pytest
 
 from chimera.agents.direct import DirectAgent
-from chimera.agents.fixed import NopAgent, OracleAgent
 from chimera.environments.local import LocalEnvironment
 from chimera.errors import DatasetError, EnvironmentFault
+from chimera.eval.benchmarks._aider_polyglot import reports
+from chimera.eval.benchmarks._aider_polyglot.caches import prepare
+from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
+from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
-from chimera.eval.polyglot import reports
-from chimera.eval.polyglot.caches import prepare
-from chimera.eval.polyglot.conversation import reply_files, second_message
-from chimera.eval.polyglot.languages import LANGUAGES
-from chimera.eval.toolchains import missing_toolchains
+from chimera.eval.proof.validate import validate
+from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
-from chimera.eval.types import Submission
-from chimera.eval.validate import validate
+from chimera.eval.values import Submission
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 from chimera.shrew.benchmarks.aider_polyglot import SHREW_DEFAULT_LANGUAGES, ShrewAiderPolyglot
 from tests.conftest import missing
@@ -74,7 +74,7 @@ def cached() -> Callable[[str], None]:
     """See to it that a language's packages are there, or skip (fail in CI)."""
 
     def fill(language: str) -> None:
-        from chimera.eval.toolchains import missing_requirements
+        from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 
         lacking = missing_requirements(language)
         if lacking:

@@ -10,15 +10,15 @@ import pytest
 from chimera.agents import create_agent
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError
+from chimera.eval.benchmarks._context_bench.phrasing import decide
 from chimera.eval.benchmarks.context_bench import (
     TOOL_GRADERS,
     ContextBench,
     ContextTask,
     _artefacts,
 )
-from chimera.eval.graders.phrasing import decide
 from chimera.eval.harness import Harness
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 from chimera.types import AgentResult
 
 NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")

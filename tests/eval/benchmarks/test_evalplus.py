@@ -14,9 +14,9 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
 from chimera.eval.benchmarks.mbpp import MBPPPlus
-from chimera.eval.evalplus import check
-from chimera.eval.sanitize import sanitize
-from chimera.eval.types import Submission
+from chimera.eval.kits.evalplus.benchmark import check
+from chimera.eval.kits.evalplus.sanitize import sanitize
+from chimera.eval.values import Submission
 
 FOLDER = Path(__file__).parent / "vectors"
 #: Deviations that docs/benchmarks/humaneval-plus.md states: a forged pass does not count, and

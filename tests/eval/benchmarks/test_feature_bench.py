@@ -14,9 +14,9 @@ import pytest
 
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.feature_bench import FeatureBench, reverse, summary
-from chimera.eval.repositories import patches
+from chimera.eval.kits.repositories import patches
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.values import Submission, Verdict
 from tests.conftest import missing
 
 REMOVES = """\

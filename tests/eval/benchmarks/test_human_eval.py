@@ -10,7 +10,7 @@ import pytest
 from chimera.environments.none import NoEnvironment
 from chimera.eval.benchmarks import HumanEval
 from chimera.eval.harness import Harness
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 #: What the official grader (3 s of wall time, one process) decided on each completion.
 VECTORS = [

@@ -12,9 +12,9 @@ import pytest
 
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError
+from chimera.eval.benchmarks._livecodebench import cases, grading, replies
 from chimera.eval.benchmarks.livecodebench import LiveCodeBench
-from chimera.eval.livecode import cases, grading, replies
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 FOLDER = Path(__file__).parent / "vectors"
 #: Deviations that docs/benchmarks/livecodebench.md states: sleeping is not computing, forged

@@ -9,7 +9,7 @@ import pytest
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks.math500 import MATH500Benchmark
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 pytest.importorskip("math_verify")
 ROWS = [

@@ -9,7 +9,7 @@ import pytest
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks.mbpp import MBPP
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 
 
 def sanitized(number, **fields):

@@ -16,10 +16,10 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.swe_bench import SWEBench, SWEBenchConfig, SWEBenchInstance, prepared
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
-from chimera.eval.repositories import patches
-from chimera.eval.repositories.swe_instance import command_of, directives
+from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.repositories.swe_instance import command_of, directives
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Submission
+from chimera.eval.values import Submission
 from chimera.providers.scripted import ScriptedProvider
 from chimera.types import Response, ToolCall
 

@@ -6,11 +6,11 @@ import json
 
 import pytest
 
-from chimera.attack.repositories import FIXTURES, NODE, PYTHON, Repository, replaced
 from chimera.errors import DatasetError, UsageError
+from chimera.eval.benchmarks._swe_polybench.logs import Results
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench, localization_accuracy, shortcomings
-from chimera.eval.reports.polybench_logs import Results
-from chimera.eval.repositories.hostile import new_file
+from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.proof.attack.repositories import FIXTURES, NODE, PYTHON, Repository, replaced
 
 
 @pytest.mark.parametrize(

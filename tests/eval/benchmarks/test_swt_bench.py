@@ -9,10 +9,10 @@ import pytest
 
 from chimera.environments.none import NoEnvironment
 from chimera.errors import GraderError, UsageError
+from chimera.eval.benchmarks._swt_bench.generated_tests import Pair, Run, change_coverage, judge
 from chimera.eval.benchmarks.swt_bench import SWTBench, summary
-from chimera.eval.graders.generated_tests import Pair, Run, change_coverage, judge
 from chimera.eval.trial import StartBackend
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.values import Submission, Verdict
 
 P, F, E = "PASSED", "FAILED", "ERROR"
 BASE = Pair(Run({"o": P}), Run({"o": P}))

@@ -13,7 +13,7 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmarks.tau_bench import Tau2Bench, TauBench, main
 from chimera.eval.harness import Harness
-from chimera.eval.types import Submission, Verdict
+from chimera.eval.values import Submission, Verdict
 
 NO_ENVIRONMENT = NoEnvironment()
 

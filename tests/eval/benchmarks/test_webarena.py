@@ -15,13 +15,13 @@ import pytest
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.eval.benchmarks._webarena.grading import Evaluation
+from chimera.eval.benchmarks._webarena.sites import SITES, site_status, site_urls, variables
 from chimera.eval.benchmarks.webarena import WebArena, read_reply
 from chimera.eval.benchmarks.webarena_verified import WebArenaVerified
-from chimera.eval.graders.web import Evaluation
 from chimera.eval.harness import Harness
 from chimera.eval.registry import create_benchmark
-from chimera.eval.types import Submission, Verdict
-from chimera.eval.web_sites import SITES, site_status, site_urls, variables
+from chimera.eval.values import Submission, Verdict
 from chimera.types import AgentResult
 
 URLS = {site: f"http://{site.replace('_', '-')}.test" for site in SITES}

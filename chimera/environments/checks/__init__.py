@@ -1,1 +1,0 @@
-"""What every environment must hold to, as functions that raise when it does not."""

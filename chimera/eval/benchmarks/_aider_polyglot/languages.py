@@ -1,0 +1,313 @@
+"""How the tests of an exercise are run and read in each language."""
+
+from __future__ import annotations
+
+import re
+import shlex
+import subprocess
+import sys
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from functools import cache as cached
+from pathlib import Path
+
+from chimera.environments.base import Environment
+from chimera.errors import EnvironmentFault, GraderError
+from chimera.eval.benchmarks._aider_polyglot import reports
+from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
+from chimera.types import CommandResult, TestResult
+
+#: Where the runners put reports and build products, beside the exercise.
+SCRATCH = ".scratch"
+PREAMBLE = f'export SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$SCRATCH/home"\n'
+PREAMBLE += 'mkdir -p "$HOME" || exit 1\n'
+SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
+
+
+@dataclass(frozen=True, slots=True)
+class Toolchain:
+    """What an environment needs of the host for one language; all of it is mounted read-only."""
+
+    directories: tuple[Path, ...] = ()
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def mounts(self) -> dict[str, str]:
+        return {str(path): str(path) for path in self.directories}
+
+
+@dataclass(frozen=True, slots=True)
+class TestRun:
+    """A finished run: the report (None when there is none), what it printed, how it ended."""
+
+    __test__ = False
+
+    result: TestResult | None
+    output: str
+    exit_code: int
+    timed_out: bool
+
+    @property
+    def passed(self) -> bool:
+        return (
+            self.exit_code == 0
+            and not self.timed_out
+            and self.result is not None
+            and self.result.all_passed
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Language:
+    """A language of the data set.
+
+    `script` is run by the shell in the exercise's directory with $SCRATCH set. `read` turns what
+    it left into a report and the text a person would have seen. `declared` finds the names of
+    tests in a test file, each of which must be in the report. `unskip` turns on tests which the
+    exercise ships switched off. `summary` finds the number of tests that passed (1 for a package
+    of Go) in what another command for the same runner prints.
+    """
+
+    name: str
+    script: str
+    read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
+    toolchain: Callable[[Path], Toolchain]
+    summary: re.Pattern[str]
+    declared: Callable[[str], list[str]] = lambda text: []
+    unskip: Callable[[str], str] = lambda text: text
+
+
+def run_tests(
+    env: Environment, language: Language, exercise: str, toolchain: Toolchain, timeout: float
+) -> TestRun:
+    """Run the exercise in the directory `exercise` of `env` by its language's own command."""
+    done = env.run_command(
+        ["bash", "-c", PREAMBLE + language.script],
+        cwd=exercise,
+        timeout=timeout,
+        variables=toolchain.variables,
+    )
+    result, output = language.read(env, done)
+    return TestRun(result, output, done.exit_code, done.timed_out)
+
+
+def run_command(
+    env: Environment,
+    language: Language,
+    command: str,
+    exercise: str,
+    toolchain: Toolchain,
+    timeout: float,
+) -> TestRun:
+    """Run a data set's own command; its exit code counts only if it printed that tests passed."""
+    done = env.run_command(
+        ["bash", "-c", PREAMBLE + command],
+        cwd=exercise,
+        timeout=timeout,
+        variables=toolchain.variables,
+    )
+    counts = [int(match[1] or 1) for match in language.summary.finditer(done.output)]
+    result = TestResult(sum(counts), 0, 0) if counts else None
+    return TestRun(result, done.output, done.exit_code, done.timed_out)
+
+
+def _scratch_file(env: Environment, name: str) -> bytes:
+    try:
+        return env.read_file(f"{SCRATCH}/{name}")
+    except (OSError, EnvironmentFault):
+        return b""
+
+
+def _junit(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+    return reports.junit(_scratch_file(env, "report.xml")), done.output
+
+
+def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+    return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
+
+
+def _jest(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+    return reports.jest(_scratch_file(env, "report.json")), done.output
+
+
+def _cargo(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+    return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
+
+
+def _go(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+    result, text = reports.go_events(done.stdout)
+    return result, text + done.stderr.decode("utf-8", "replace")
+
+
+def _python_toolchain(exercise: Path) -> Toolchain:
+    place = ready_cache("python")
+    base = Path((place / "venv/bin/python").resolve()).parent.parent
+    directories = (place,) if base == Path("/usr") else (place, base)
+    return Toolchain(directories, {"PATH": f"{place}/venv/bin:{SYSTEM_PATH}"})
+
+
+def _javascript_toolchain(exercise: Path) -> Toolchain:
+    place = ready_cache("javascript")
+    return Toolchain(
+        (place, *_program_directories("node", "--version")),
+        {"NODE_MODULES": f"{place}/node_modules", "PATH": _path_with("node")},
+    )
+
+
+def _rust_toolchain(exercise: Path) -> Toolchain:
+    place, root = ready_cache("rust"), Path(_answer("rustc", "--print", "sysroot"))
+    variables = {"PATH": f"{root}/bin:{SYSTEM_PATH}", "VENDOR": f"{place}/vendor"}
+    return Toolchain((place,) if root == Path("/usr") else (place, root), variables)
+
+
+def _go_toolchain(exercise: Path) -> Toolchain:
+    place, root = ready_cache("go"), Path(_answer("go", "env", "GOROOT"))
+    return Toolchain(
+        (place, root),
+        {
+            "PATH": f"{root}/bin:{SYSTEM_PATH}",
+            "WARM": f"{place}/build",
+            "GOROOT": str(root),
+            "GOFLAGS": "-mod=mod",
+            "GOPROXY": "off",
+            "GOTOOLCHAIN": "local",
+        },
+    )
+
+
+def _java_toolchain(exercise: Path) -> Toolchain:
+    place = ready_cache("java")
+    home = Path(_answer("which", "javac")).resolve().parent.parent
+    return Toolchain((place, home), {"PATH": f"{home}/bin:{SYSTEM_PATH}", "JARS": f"{place}/jars"})
+
+
+def _cpp_toolchain(exercise: Path) -> Toolchain:
+    main = precompiled_main(exercise)
+    if main is None:
+        return Toolchain((), {"PATH": SYSTEM_PATH})
+    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": f"{main}/launcher"}
+    return Toolchain((main,), {"PATH": SYSTEM_PATH, **launcher})
+
+
+@cached
+def _answer(*command: str) -> str:
+    try:
+        done = subprocess.run(command, capture_output=True, text=True, timeout=60, check=True)
+    except (OSError, subprocess.SubprocessError) as error:
+        raise GraderError(f"{shlex.join(command)}: {error}") from None
+    return done.stdout.strip()
+
+
+def _program_directories(program: str, *probe: str) -> tuple[Path, ...]:
+    """The installation a program lives in, unless that is the system's own."""
+    root = Path(_answer("which", program)).resolve().parent.parent
+    return () if root in (Path("/usr"), Path("/usr/local"), Path("/")) else (root,)
+
+
+def _path_with(program: str) -> str:
+    return f"{Path(_answer('which', program)).resolve().parent}:{SYSTEM_PATH}"
+
+
+def _named(pattern: str) -> re.Pattern[str]:
+    return re.compile(pattern, re.MULTILINE | re.DOTALL)
+
+
+def _cpp_tests(text: str) -> list[str]:
+    """Test cases that are compiled: those of optional parts of a file are not."""
+    text = re.split(r"^#if defined\(EXERCISM_INCLUDE_BENCHMARK\)", text, flags=re.MULTILINE)[0]
+    return re.findall(r'^TEST_CASE\(\s*"([^"]+)"', text, re.MULTILINE)
+
+
+def _java_tests(text: str) -> list[str]:
+    """Methods with @Test, but for those that stay disabled."""
+    text = re.sub(r"@Disabled\s+@Test\b", "", text)
+    return re.findall(r"@Test\b[^;{}]*?void\s+(\w+)\s*\(", text)
+
+
+def _rust_tests(text: str) -> list[str]:
+    """Test functions; those of a module or function behind a feature are not compiled."""
+    text = re.sub(r"#\[cfg\(feature[^\n]*\n(\s*)mod .*?\n\1\}", "", text, flags=re.DOTALL)
+    attributes = r"((?:#\[[^\n]*\]\s*)+)fn (\w+)\("
+    found = re.findall(attributes, text)
+    return [name for marks, name in found if "#[test]" in marks and "cfg(feature" not in marks]
+
+
+LANGUAGES: Mapping[str, Language] = {
+    language.name: language
+    for language in (
+        Language(
+            "cpp",
+            """
+mkdir -p "$SCRATCH/build" && cd "$SCRATCH/build" || exit 1
+cmake -DEXERCISM_RUN_ALL_TESTS=1 -G "Unix Makefiles" "$OLDPWD" || exit 1
+name=$(basename "$OLDPWD")
+make "$name" || exit 1
+"./$name" -r junit -o "$SCRATCH/report.xml" && exit 0
+code=$?
+"./$name"
+exit $code
+""",
+            _junit,
+            _cpp_toolchain,
+            _named(r"All tests passed \([^\n]* in (\d+) test case"),
+            declared=_cpp_tests,
+        ),
+        Language(
+            "go",
+            'cp -r "$WARM" "$SCRATCH/go-build" || exit 1\n'
+            'GOCACHE="$SCRATCH/go-build" exec go test -json ./...',
+            _go,
+            _go_toolchain,
+            _named(r"^ok()\s+\S"),
+            declared=_named(r"^func (Test\w+)\(\w+ \*testing\.T\)").findall,
+        ),
+        Language(
+            "java",
+            """
+find src -name '*.java' > "$SCRATCH/sources"
+javac -encoding UTF-8 -d "$SCRATCH/classes" -cp "$JARS/*" @"$SCRATCH/sources" || exit 1
+exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
+    --class-path "$SCRATCH/classes:$(echo "$JARS"/*.jar | tr ' ' :)" --scan-class-path \
+    --fail-if-no-tests --disable-banner --disable-ansi-colors --details=tree \
+    --reports-dir "$SCRATCH/reports"
+""",
+            _junit_of_jupiter,
+            _java_toolchain,
+            _named(r"\b(\d+) tests successful"),
+            declared=_java_tests,
+            unskip=lambda text: re.sub(r"@Disabled\([^\n]*\)\s*\n", "", text),
+        ),
+        Language(
+            "javascript",
+            'ln -sfn "$NODE_MODULES" node_modules || exit 1\n'
+            "exec node node_modules/jest/bin/jest.js ./* --colors=false --json "
+            '--outputFile="$SCRATCH/report.json" --cacheDirectory="$SCRATCH/jest" >/dev/null',
+            _jest,
+            _javascript_toolchain,
+            _named(r"Tests:[^\n]*?(\d+) passed"),
+            unskip=lambda text: text.replace("xtest(", "test("),
+        ),
+        Language(
+            "python",
+            'exec python -B -m pytest -p no:cacheprovider --junitxml="$SCRATCH/report.xml"',
+            _junit,
+            _python_toolchain,
+            _named(r"(\d+) passed\b"),
+            declared=_named(r"^\s+def (test_\w+)\(self\b").findall,
+        ),
+        Language(
+            "rust",
+            'export CARGO_HOME="$SCRATCH/cargo" CARGO_TARGET_DIR="$SCRATCH/target"\n'
+            "exec cargo --config 'source.crates-io.replace-with=\"vendored\"' "
+            '--config "source.vendored.directory=\\"$VENDOR\\"" --offline '
+            "test --color=never -- --include-ignored",
+            _cargo,
+            _rust_toolchain,
+            _named(r"test result: ok\. (\d+) passed"),
+            declared=_rust_tests,
+        ),
+    )
+}
+
+#: The interpreter that made the caches also says which Python the tests run under.
+PYTHON_VERSION = ".".join(str(part) for part in sys.version_info[:2])

@@ -1,0 +1,133 @@
+"""Verdicts of LiveCodeBench's scenarios, as its repository gives them."""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import json
+from collections.abc import Sequence
+from typing import Any
+
+from chimera.eval.benchmarks._livecodebench import compare, programs
+from chimera.eval.benchmarks._livecodebench.cases import Case
+from chimera.eval.kits.python.grading import packages_of, python_calls, python_stdin
+from chimera.eval.kits.replies import parse_python
+from chimera.eval.values import Verdict
+from chimera.sandbox import Limits
+
+SECONDS = 6.0
+EXECUTION_SECONDS = 3.0
+_ANSWER = "chimera_answer"
+
+
+def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict:
+    """A program against all cases: the official verdict, and the corrected one beside it."""
+    functional = cases[0]["testtype"] == "functional"
+    try:
+        inputs, expected = _arguments(cases) if functional else _texts(cases)
+    except ValueError as error:
+        return Verdict(False, f"a test is not JSON: {error}", metrics={"corrected": False})
+    if functional:
+        wrapped = programs.functional(source, function or "")
+    else:
+        wrapped = programs.official_stdin(source)
+    mode = f"\nMODE = {'functional' if functional else 'stdin'!r}\n"
+    verdict = python_calls(
+        wrapped,
+        programs.ENTRY_POINT,
+        inputs,
+        expected,
+        oracle=inspect.getsource(compare) + mode,
+        limits=_limits(len(cases), SECONDS),
+        seconds_per_call=SECONDS,
+        packages=packages_of(source),
+    )
+    corrected = verdict.passed
+    if not verdict.passed and not functional and source.strip():
+        corrected = _with_real_stdin(source, cases)
+    return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+
+
+def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
+    if parse_python(source) is None:
+        return False
+    verdict = python_stdin(
+        programs.real_stdin(source),
+        [(case["input"], case["output"]) for case in cases],
+        same=compare.same_output,
+        limits=Limits(cpu_seconds=SECONDS, wall_seconds=10 * SECONDS),
+    )
+    return verdict.passed
+
+
+def _limits(count: int, seconds: float) -> Limits:
+    total = (seconds + 1) * count + 5
+    return Limits(cpu_seconds=total, wall_seconds=4 * total + 10)
+
+
+def _texts(cases: Sequence[Case]) -> tuple[list[list[Any]], list[Any]]:
+    return [[case["input"]] for case in cases], [case["output"] for case in cases]
+
+
+def _arguments(cases: Sequence[Case]) -> tuple[list[list[Any]], list[Any]]:
+    inputs = [[json.loads(line) for line in case["input"].split("\n")] for case in cases]
+    return inputs, [json.loads(case["output"]) for case in cases]
+
+
+def code_execution(code: str, call: str, expected: str, answer: str) -> Verdict:
+    """Whether an expression equals the output; repeating the call itself is no answer.
+
+    Upstream pastes the answer behind `assert OUTPUT ==`, so that `[3] or True` passes there. Here
+    the answer is one value: what is only a trick of precedence fails.
+    """
+    if call in answer:
+        return Verdict(False, "the answer repeats the call")
+    return _equals(f"{programs.PREAMBLE}{code}", answer, ast.literal_eval(expected))
+
+
+def test_output(prediction: str, expected: str) -> Verdict:
+    """Whether the right side of an assert (or a bare value) equals the expected JSON value."""
+    statement = next(
+        (
+            line.strip()
+            for line in reversed(prediction.split("\n"))
+            if line.strip().startswith("assert")
+        ),
+        prediction.strip(),
+    )
+    tree = parse_python(statement)
+    if tree is None or not tree.body:
+        return Verdict(False, "the answer is not Python")
+    first = tree.body[0]
+    if isinstance(first, ast.Assert):
+        if not isinstance(first.test, ast.Compare) or not isinstance(first.test.ops[0], ast.Eq):
+            return Verdict(False, "the assertion compares nothing with ==")
+        value: ast.expr = first.test.comparators[0]
+    elif isinstance(first, ast.Expr):
+        value = first.value
+    else:
+        return Verdict(False, "the answer is neither an assertion nor a value")
+    return _equals("", ast.unparse(value), json.loads(expected))
+
+
+def _equals(code: str, answer: str, expected: Any) -> Verdict:
+    """Evaluate an answer's expression in confinement and compare the value."""
+    try:
+        tree = ast.parse(answer.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return Verdict(False, f"not a Python expression: {answer[:80]!r}")
+    try:
+        value = ast.literal_eval(tree)
+    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+        pass
+    else:
+        return Verdict(bool(value == expected), f"{answer[:80]!r} against {expected!r}"[:300])
+    source = f"{code}\ndef {_ANSWER}():\n    return ({ast.unparse(tree)})\n"
+    return python_calls(
+        source,
+        _ANSWER,
+        [[]],
+        [expected],
+        limits=Limits(cpu_seconds=EXECUTION_SECONDS),
+        packages=packages_of(source),
+    )

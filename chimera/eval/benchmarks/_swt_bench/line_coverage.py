@@ -1,0 +1,97 @@
+"""coverage.py inside a test run: which lines of chosen files how many tests reached."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.environments.base import Environment
+from chimera.errors import EnvironmentFault
+from chimera.eval.kits.repositories.cache import digest, made_once
+
+PLACE = "/tmp/line-coverage"
+_CONFIG = """\
+[run]
+data_file = {place}/data
+parallel = true
+dynamic_context = test_function
+include =
+{files}
+disable_warnings = no-data-collected,module-not-measured,already-imported,include-ignored
+"""
+_REPORT = """\
+import json, sys
+import coverage
+
+reader = coverage.Coverage(data_file={place!r} + "/data", config_file=False)
+reader.combine([{place!r}])
+data = reader.get_data()
+lines = {{}}
+for file in data.measured_files():
+    statements = reader.analysis2(file)[1]
+    contexts = data.contexts_by_lineno(file)
+    counts = {{number: len(contexts.get(number, ())) for number in statements}}
+    lines[file] = counts
+json.dump(lines, sys.stdout)
+"""
+
+
+@dataclass(frozen=True, slots=True)
+class CoverageTool:
+    """coverage.py for one interpreter, in a directory of its own that a run can mount."""
+
+    folder: Path
+
+    def mounts(self) -> dict[str, str]:
+        return {str(self.folder): str(self.folder)}
+
+    def place(self, env: Environment, files: Sequence[str], root: str) -> dict[str, str]:
+        """Prepare a run that measures `files`; the variables that the test command needs."""
+        listed = "\n".join(f"    {root}/{name}" for name in files)
+        env.write_file(f"{PLACE}/rc", _CONFIG.format(place=PLACE, files=listed))
+        start = "import coverage\ncoverage.process_startup()\n"
+        for module in ("sitecustomize", "chimera_coverage"):  # the latter for a witness to call
+            env.write_file(f"{PLACE}/start/{module}.py", start)
+        return {
+            "COVERAGE_PROCESS_START": f"{PLACE}/rc",
+            "PYTHONPATH": f"{PLACE}/start:{self.folder}",
+        }
+
+    def read(self, env: Environment, root: str) -> dict[str, dict[int, int]]:
+        """Tests that reached each executable line, by path below `root`; empty when nothing ran."""
+        env.write_file(f"{PLACE}/report.py", _REPORT.format(place=PLACE))
+        variables = {"PYTHONPATH": str(self.folder), "COVERAGE_PROCESS_START": ""}
+        result = env.run_command(
+            ["python", f"{PLACE}/report.py"], cwd=root, timeout=300, variables=variables
+        )
+        if result.exit_code != 0:
+            if "No data to combine" in result.output or "NoDataError" in result.output:
+                return {}
+            raise EnvironmentFault(f"coverage.py cannot report: {result.output[-300:]}")
+        found = json.loads(result.stdout.decode().splitlines()[-1])
+        return {
+            path.removeprefix(f"{root}/"): {int(line): hits for line, hits in lines.items()}
+            for path, lines in found.items()
+        }
+
+
+def coverage_tool(python: Path) -> CoverageTool:
+    """coverage.py installed once for the interpreter of a virtual environment."""
+    version = subprocess.run(
+        [python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=True
+    )
+    identity = digest("coverage", 1, version.stdout)
+
+    def make(folder: Path) -> None:
+        done = subprocess.run(
+            [python, "-m", "pip", "install", "--quiet", "--no-input", "--target", str(folder),
+             "coverage>=5"],
+            capture_output=True, text=True, timeout=600, check=False,
+        )  # fmt: skip
+        if done.returncode != 0:
+            raise EnvironmentFault(f"coverage.py cannot be installed: {done.stderr[-300:]}")
+
+    return CoverageTool(made_once("tools", identity, make))

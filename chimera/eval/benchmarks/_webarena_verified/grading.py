@@ -1,0 +1,308 @@
+"""WebArena-Verified's verdicts: by the official package where it is installed, else by the reply.
+
+The package (webarena-verified 1.2.3) pins its own dependencies, so it is asked in a process of the
+Python that CHIMERA_WEBARENA_VERIFIED_PYTHON names. Without it, replies of plain types are compared
+here, and whatever needs more is a `GraderError`.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import re
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from importlib.util import find_spec
+from typing import Any
+
+from chimera.errors import GraderError
+from chimera.eval.kits import replies as extract
+from chimera.eval.values import Verdict
+from chimera.types import JSON
+
+PYTHON_VARIABLE = "CHIMERA_WEBARENA_VERIFIED_PYTHON"
+EVALUATORS = {"AgentResponseEvaluator", "NetworkEventEvaluator"}
+SECONDS = 180.0
+
+#: Runs inside the package's Python: one task on stdin, its result on stdout.
+_DRIVER = """
+import json, logging, sys
+logging.disable(logging.CRITICAL)
+from webarena_verified.api import WebArenaVerified
+from webarena_verified.types.config import WebArenaVerifiedConfig
+job = json.load(sys.stdin)
+config = WebArenaVerifiedConfig(environments=job["environments"] or None)
+result = WebArenaVerified(config=config).evaluate_task(
+    task_id=job["task_id"], agent_response=job["response"], network_trace=job["trace"])
+sys.stdout.write("\\nRESULT " + result.model_dump_json())
+"""
+
+#: Replies alone are decided against a trace that holds one visit and nothing else.
+_ONE_VISIT: JSON = {
+    "request": {
+        "method": "GET",
+        "url": "http://localhost/",
+        "headers": [{"name": "accept", "value": "text/html"}],
+    },
+    "response": {"status": 200, "headers": [], "redirectURL": "", "cookies": []},
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VerifiedGrader:
+    """Decides one task; `urls` are the sites that the archive was recorded on."""
+
+    urls: Mapping[str, str] = field(default_factory=dict)
+
+    @staticmethod
+    def check(evaluation: Any) -> None:
+        """A `ValueError` for a task that could not be graded."""
+        kinds = [check["evaluator"] for check in evaluation]
+        if kinds.count("AgentResponseEvaluator") != 1 or set(kinds) - EVALUATORS:
+            raise ValueError(f"unknown set of evaluators: {kinds}")
+
+    @staticmethod
+    def expected_reply(evaluation: Sequence[Mapping[str, Any]]) -> dict[str, JSON] | None:
+        """A reply that the task's response evaluator accepts: the first of all alternatives.
+
+        None where the expected values are patterns.
+        """
+        check = _response_check(evaluation)
+        expected = check["expected"]
+        data = expected.get("retrieved_data")
+        if isinstance(data, list):
+            data = [_first(item) for item in data]
+            if any(
+                _is_pattern(v) for i in data for v in (i.values() if isinstance(i, dict) else [i])
+            ):
+                return None
+        return {
+            "task_type": expected["task_type"].upper(),
+            "status": expected["status"].upper(),
+            "retrieved_data": data,
+            "error_details": None,
+        }
+
+    def grade(
+        self,
+        task_id: str,
+        evaluation: Sequence[Mapping[str, Any]],
+        reply: str,
+        files: Mapping[str, bytes],
+    ) -> Verdict:
+        trace = archive_entries(files["network.har"]) if "network.har" in files else []
+        needs_trace = any(c["evaluator"] == "NetworkEventEvaluator" for c in evaluation)
+        if needs_trace and not trace:
+            raise GraderError(
+                "this task is decided by the browser's requests, and no archive was handed in"
+            )
+        python = package_python()
+        if python is not None:
+            return self._official(python, task_id, reply, trace or [_ONE_VISIT])
+        if needs_trace:
+            raise GraderError(
+                "tasks decided by requests need the package webarena-verified\n"
+                f"  Install it in a virtual environment and set {PYTHON_VARIABLE} to its python."
+            )
+        return grade_reply(_response_check(evaluation), reply)
+
+    def _official(self, python: str, task_id: str, reply: str, trace: list[JSON]) -> Verdict:
+        job = {
+            "task_id": int(task_id),
+            "response": reply,
+            "trace": trace,
+            "environments": {
+                f"__{site.upper()}__": {"urls": [url]}
+                for site, url in self.urls.items()
+                if site != "homepage"
+            },
+        }
+        try:
+            process = subprocess.run(
+                [python, "-I", "-c", _DRIVER],
+                input=json.dumps(job).encode(),
+                capture_output=True,
+                timeout=SECONDS,
+                check=False,
+            )
+        except (OSError, subprocess.TimeoutExpired) as error:
+            raise GraderError(f"webarena-verified could not be run: {error}") from None
+        _, mark, body = process.stdout.decode("utf-8", "replace").rpartition("\nRESULT ")
+        if process.returncode or not mark:
+            tail = process.stderr.decode("utf-8", "replace").strip()[-300:]
+            raise GraderError(f"webarena-verified gave no result: {tail}")
+        return _verdict(json.loads(body), task_id)
+
+
+def package_python() -> str | None:
+    """A Python that has the official package, or None."""
+    if configured := os.environ.get(PYTHON_VARIABLE):
+        return configured
+    return sys.executable if find_spec("webarena_verified") else None
+
+
+def archive_entries(archive: bytes) -> list[JSON]:
+    """The entries of an HTTP archive without bodies that no evaluator reads."""
+    try:
+        entries = json.loads(archive)["log"]["entries"]
+    except (ValueError, KeyError, TypeError) as error:
+        raise GraderError(f"the network archive is damaged: {error!r}") from None
+    for entry in entries:
+        content = entry.get("response", {}).get("content", {})
+        if "json" not in content.get("mimeType", ""):
+            content.pop("text", None)
+    return list(entries)
+
+
+def _verdict(result: Mapping[str, Any], task_id: str) -> Verdict:
+    if str(result.get("task_id")) != task_id or "status" not in result:
+        raise GraderError("webarena-verified decided another task")
+    failed = [
+        f"{check['evaluator_name']}: {_reason(check)}"
+        for check in result.get("evaluators_results") or ()
+        if check["status"] != "success"
+    ]
+    passed = result["status"] == "success" and result["score"] == 1.0
+    why = "" if passed else (failed[0] if failed else str(result.get("error_msg")))
+    return Verdict(
+        passed,
+        why=why,
+        metrics={"grader": "webarena-verified", "status": result["status"]},
+        evidence={"result": dict(result)},
+    )
+
+
+def _reason(check: Mapping[str, Any]) -> str:
+    for assertion in check.get("assertions") or ():
+        if assertion["status"] != "success":
+            details = assertion.get("assertion_msgs") or [assertion.get("error_msg") or ""]
+            return f"{assertion['assertion_name']}: {details[0]}"[:500]
+    return str(check.get("error_msg") or check["status"])[:500]
+
+
+def _first(item: JSON) -> JSON:
+    """The first of listed alternatives, also within an object."""
+    if isinstance(item, list):
+        return _first(item[0])
+    if isinstance(item, dict):
+        return {key: _first(value) for key, value in item.items()}
+    return item
+
+
+def _response_check(evaluation: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
+    return next(c for c in evaluation if c["evaluator"] == "AgentResponseEvaluator")
+
+
+# ------------------------------------------------------------- replies, without the package
+
+
+def grade_reply(check: Mapping[str, Any], reply: str) -> Verdict:
+    """Compare a reply with the expected one; only strings, numbers, truth values and objects."""
+    metrics: dict[str, JSON] = {"grader": "chimera"}
+    expected = check["expected"]
+    found = extract.json_envelope(reply)
+    if not isinstance(found, dict):
+        return Verdict(False, "the reply is not a JSON object", metrics=metrics)
+    operation = found.get("task_type", found.get("performed_operation"))
+    for name, value in (("task_type", operation), ("status", found.get("status"))):
+        if not isinstance(value, str) or value.strip().lower() != expected[name].lower():
+            return Verdict(False, f"{name} is {value!r}, not {expected[name]!r}", metrics=metrics)
+    if expected["task_type"].lower() != "retrieve":
+        return Verdict(True, metrics=metrics)
+    wanted, data = expected.get("retrieved_data"), found.get("retrieved_data")
+    if data in (None, [], ""):
+        data = None
+    elif not isinstance(data, list):
+        data = [data]
+    if not wanted or data is None:
+        return Verdict(not wanted and data is None, _difference(wanted, data), metrics=metrics)
+    item = (check.get("results_schema") or {}).get("items") or {}
+    if _same_items(wanted, data, item, bool(check.get("ordered"))):
+        return Verdict(True, metrics=metrics)
+    return Verdict(False, _difference(wanted, data), metrics=metrics)
+
+
+def _difference(wanted: JSON, data: JSON) -> str:
+    if not wanted and data is None:
+        return ""
+    return f"retrieved_data is {json.dumps(data)[:200]}, not {json.dumps(wanted)[:200]}"
+
+
+def _same_items(wanted: list[Any], data: list[Any], schema: Mapping[str, Any], order: bool) -> bool:
+    if len(wanted) != len(data):
+        return False
+    if order:
+        return all(_same(w, d, schema) for w, d in zip(wanted, data, strict=True))
+    rest = list(data)
+    for item in wanted:
+        match = next((d for d in rest if _same(item, d, schema)), None)
+        if match is None:
+            return False
+        rest.remove(match)
+    return True
+
+
+def _same(wanted: Any, data: Any, schema: Mapping[str, Any]) -> bool:
+    if isinstance(wanted, list):
+        return any(_same(alternative, data, schema) for alternative in wanted)
+    if wanted is None:
+        return data is None
+    kind = schema.get("type", "string")
+    if schema.get("format") or kind not in ("string", "number", "boolean", "object"):
+        raise GraderError(
+            f"values of the kind {schema.get('format') or kind!r} are compared by the package "
+            f"webarena-verified\n  Install it and set {PYTHON_VARIABLE} to its python."
+        )
+    if kind == "object":
+        if not isinstance(data, dict) or set(data) != set(wanted):
+            return False
+        fields = schema.get("properties", {})
+        return all(_same(wanted[key], data[key], fields.get(key, {})) for key in wanted)
+    if kind == "number":
+        return _number(wanted) == _number(data) is not None
+    if kind == "boolean":
+        return _truth(wanted) == _truth(data) is not None
+    return _same_text(str(wanted), data)
+
+
+_WORDS = (
+    *("zero", "one", "two", "three", "four", "five", "six"),
+    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
+)
+
+
+def _number(value: Any) -> float | None:
+    text = str(value).strip().lower()
+    if isinstance(value, bool) or not text:
+        return None
+    if text in _WORDS:
+        return float(_WORDS.index(text))
+    try:
+        return float(text.replace(",", "").replace(" ", ""))
+    except ValueError:
+        return None
+
+
+def _truth(value: Any) -> bool | None:
+    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
+        str(value).strip().lower()
+    )
+
+
+def _same_text(wanted: str, data: Any) -> bool:
+    if isinstance(data, (dict, list, bool)) or data is None:
+        return False
+    if _is_pattern(wanted):
+        return re.fullmatch(wanted, str(data).strip(), re.IGNORECASE) is not None
+    return _plain(wanted) == _plain(str(data))
+
+
+def _is_pattern(value: Any) -> bool:
+    return isinstance(value, str) and value.startswith("^") and value.endswith("$")
+
+
+def _plain(text: str) -> str:
+    text = " ".join(re.sub(r"[-\u2010-\u2015]", " ", text.lower().replace("™", "")).split())
+    return text.strip("'\".,;:!? ")

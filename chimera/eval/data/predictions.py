@@ -1,0 +1,101 @@
+"""Stored answers for grading without an agent: official prediction files as they are."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from chimera.environments.base import Environment
+from chimera.errors import DatasetError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.datasets import Row, rows
+from chimera.eval.values import Prediction, Submission
+from chimera.types import JSON
+
+ID_FIELDS = ("task_id", "instance_id", "question_id", "unique_id", "id")
+#: Taken as they are, as the official graders do; the first field that is there counts.
+ANSWER_FIELDS = ("model_patch", "solution", "completion")
+#: A model's whole reply, from which the answer is extracted.
+REPLY_FIELD = "output"
+
+
+def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
+    """One prediction a row. Several rows with one id are samples 0, 1, 2, …"""
+    tasks = {task["id"]: task for task in benchmark.tasks()}
+    for number, row in enumerate(_prediction_rows(path), 1):
+        where = f"{path}: prediction {number}"
+        task_id = prediction_id(row, where)
+        if task_id not in tasks:
+            raise DatasetError(f"{where}: {benchmark.name()} has no task {task_id!r}")
+        yield Prediction(task_id, _submission(benchmark, tasks[task_id], row, where))
+
+
+def _prediction_rows(path: Path) -> Iterator[Row]:
+    """Rows, or the entries of one object by their ids, as SWE-agent's preds.json has them."""
+    for row in rows(path):
+        if row and all(isinstance(value, dict) for value in row.values()):
+            yield from ({"id": key, **value} for key, value in row.items())
+        else:
+            yield row
+
+
+def prediction_id(row: Row, where: str) -> str:
+    for field in ID_FIELDS:
+        if row.get(field) is not None:
+            return str(row[field])
+    raise DatasetError(f"{where}: no task id; it needs one of {', '.join(ID_FIELDS)}")
+
+
+def _submission(benchmark: Benchmark[Any], task: Any, row: Row, where: str) -> Submission:
+    for field in ANSWER_FIELDS:
+        if field in row:
+            return Submission(text=_text(row[field], where), form=field)
+    if REPLY_FIELD in row:
+        return benchmark.extract(task, _text(row[REPLY_FIELD], where))
+    fields = ", ".join((REPLY_FIELD, *reversed(ANSWER_FIELDS)))
+    raise DatasetError(f"{where}: no answer; it needs one of {fields}")
+
+
+def _text(value: Any, where: str) -> str:
+    if value is None:
+        return ""  # an empty patch is an answer, and a wrong one
+    if not isinstance(value, str):
+        raise DatasetError(f"{where}: the answer is not a string but {type(value).__name__}")
+    return value
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """Hands in an answer that was made earlier."""
+
+    submission: Submission
+
+    def submit(
+        self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
+    ) -> Submission:
+        return self.submission
+
+    def identity(self) -> JSON:
+        return {"stored": self.submission}
+
+
+def plan(
+    benchmark: Benchmark[Any], predictions: Iterable[Prediction]
+) -> list[tuple[Any, int, Stored]]:
+    """(task, sample, submitter) for each prediction; rows of one id are numbered as they come."""
+    tasks: dict[str, Any] = {}
+    samples: Counter[str] = Counter()
+    trials = []
+    for prediction in predictions:
+        task = prediction.task
+        if task is None:
+            tasks = tasks or {known["id"]: known for known in benchmark.tasks()}
+            if prediction.task_id not in tasks:
+                raise DatasetError(f"{benchmark.name()} has no task {prediction.task_id!r}")
+            task = tasks[prediction.task_id]
+        trials.append((task, samples[prediction.task_id], Stored(prediction.submission)))
+        samples[prediction.task_id] += 1
+    return trials

@@ -1,0 +1,147 @@
+"""A repository at its base commit in an environment, and work taken out of it as a diff."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.errors import EnvironmentFault
+from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.kits import replies as extract
+from chimera.eval.kits.repositories.source import BaseTree, Source, base_tree
+from chimera.eval.kits.repositories.virtualenvs import (
+    TESTBED,
+    VirtualEnvironment,
+    virtual_environment,
+)
+from chimera.eval.values import Submission
+
+LIMITS = ResourceLimits(memory_bytes=6 * 1024**3, processes=1024)
+DIFF_BYTES = 32 * 1024**2
+_SAFE_GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c safe.directory=*"
+
+
+@dataclass(frozen=True, slots=True)
+class PythonSetup:
+    """How a Python repository is set up without an official image."""
+
+    source: Source
+    python: str
+    pins: tuple[str, ...]  # a closed list: nothing that they depend on is added
+    interpreters: Mapping[str, str] = field(default_factory=dict)
+    requirements: tuple[str, ...] = ()  # installed with what they depend on
+
+    def tree(self) -> BaseTree:
+        return base_tree(self.source)
+
+    def environment(self) -> VirtualEnvironment:
+        return virtual_environment(
+            self.python,
+            self.pins,
+            requirements=(*self.requirements, *self.tree().requirements()),
+            interpreters=self.interpreters,
+        )
+
+
+def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:
+    """A fresh copy of the tree at TESTBED, with the shared virtual environment beside it."""
+    tree, packages = setup.tree(), setup.environment()
+    spec = EnvironmentSpec(
+        needs=frozenset({"commands"}),
+        mounts=packages.mounts(),
+        workdir=TESTBED,
+        variables=packages.variables(),
+        limits=LIMITS,
+    )
+    return _with_tree(start(spec), tree)
+
+
+def open_tree(
+    tree: BaseTree,
+    start: StartEnvironment,
+    *,
+    variables: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
+) -> Environment:
+    """A fresh copy of a tree at TESTBED, with this machine's own tools."""
+    spec = EnvironmentSpec(
+        needs=frozenset({"commands"}),
+        mounts=dict(mounts or {}),
+        workdir=TESTBED,
+        variables=dict(variables or {}),
+        limits=LIMITS,
+    )
+    return _with_tree(start(spec), tree)
+
+
+def open_image(
+    image: str, start: StartEnvironment, *, variables: Mapping[str, str] | None = None
+) -> Environment:
+    """A container of an image that has the repository at TESTBED."""
+    spec = EnvironmentSpec(
+        needs=frozenset({"commands", "image"}),
+        image=image,
+        workdir=TESTBED,
+        variables=dict(variables or {}),
+        limits=LIMITS,
+    )
+    return start(spec)
+
+
+def _with_tree(env: Environment, tree: BaseTree) -> Environment:
+    try:
+        env.copy_in(tree.path, TESTBED)
+        check = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=TESTBED)
+        if check.stdout.decode().strip() != tree.commit:
+            raise EnvironmentFault(f"the repository was not copied whole: {check.output[-200:]}")
+    except BaseException:
+        env.close()
+        raise
+    return env
+
+
+def collect_diff(env: Environment, base: str, root: str = TESTBED) -> str:
+    """All that differs from commit `base` in the working tree, new files and commits included."""
+    command = (
+        f"{_SAFE_GIT} add --all && "
+        f"{_SAFE_GIT} diff --cached --binary --no-color --no-ext-diff --no-textconv {base}"
+    )
+    result = env.run_command(command, cwd=root, timeout=300, output_bytes=DIFF_BYTES)
+    if result.exit_code != 0 or result.truncated:
+        return ""  # the agent broke its own repository: there is nothing to hand in
+    return result.stdout.decode("utf-8", "surrogateescape")
+
+
+def reply_submission(reply: str) -> Submission:
+    """The patch in a model's reply."""
+    return Submission(text=extract.patch(reply), form="model_patch", raw=reply)
+
+
+def tree_submission(env: Environment, reply: str) -> Submission:
+    """What was changed in the working tree; a patch in the reply where the tree is untouched."""
+    diff = collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+    if diff.strip():
+        return Submission(text=diff, form="model_patch", raw=reply)
+    return reply_submission(reply)
+
+
+def head(env: Environment, root: str = TESTBED) -> str:
+    result = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=root)
+    if result.exit_code != 0:
+        raise EnvironmentFault(f"{root} is not a git repository: {result.output[-200:]}")
+    return result.stdout.decode().strip()
+
+
+def hide_history(env: Environment, root: str = TESTBED) -> str:
+    """Leave nothing in an image's repository but one commit of its present state; its id."""
+    steps: Sequence[str] = (
+        "rm -rf .git",
+        "git init -q",
+        "git add -A --force",
+        "git -c user.name=chimera -c user.email=chimera@localhost commit -q --no-verify -m base",
+    )
+    result = env.run_command(" && ".join(steps), cwd=root, timeout=600)
+    if result.exit_code != 0:
+        raise EnvironmentFault(f"cannot prepare {root}: {result.output[-300:]}")
+    return head(env, root)

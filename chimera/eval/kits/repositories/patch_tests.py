@@ -1,0 +1,288 @@
+"""Decide a patch by a repository's own tests: apply, bring in the official tests, run, read, judge.
+
+Fails closed: a test that is not known to have passed has failed. A pass needs the official rule of
+swebench to hold on the log and, where the runner has a witness, on the witness's account as well.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from typing import Any
+
+from chimera.environments.base import Environment
+from chimera.errors import GraderError
+from chimera.eval.kits.reports import swebench_logs
+from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.repositories import swebench_rule as rule
+from chimera.eval.kits.repositories.patch_apply import (
+    SWEBENCH_4,
+    SWEBENCH_5,
+    Application,
+    apply_submission,
+    put_tests,
+)
+from chimera.eval.kits.repositories.watch import Watch, place_watch, read_account, runner_of
+from chimera.eval.values import Verdict
+from chimera.types import JSON, CommandResult
+
+#: More than any real test log; what is longer was flooded.
+LOG_BYTES = 64 * 1024**2
+KEPT_LOG = 2_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class TestPlan:
+    """What decides one instance."""
+
+    __test__ = False
+
+    command: str
+    log_parser: str
+    test_patch: str
+    fail_to_pass: tuple[str, ...]
+    pass_to_pass: tuple[str, ...]
+    gold_patch: str = ""
+    eval_type: rule.EvalType = "pass_and_fail"
+    rule: swebench_logs.Version = "5.0"
+    root: str = "/testbed"
+    timeout: float = 1800.0
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class TestOutcome:
+    """One run of the test command, read by the official rule and by the witness."""
+
+    __test__ = False
+
+    official: rule.Decision
+    witnessed: rule.Decision | None  # None: no witness for this runner
+    statuses: Mapping[str, str]
+    log: str
+    result: CommandResult
+    finished: bool  # whether the witness saw the runner end by itself
+    account: Mapping[str, str] | None = None  # what the witness saw
+
+    @property
+    def passed(self) -> bool:
+        return self.official.resolved and (self.witnessed is None or self.witnessed.resolved)
+
+    def trusted(self) -> dict[str, str]:
+        """Statuses that log and witness agree on, for graders with a rule of their own."""
+        if self.official.ungradable:
+            return {}
+        if self.account is None:
+            return dict(self.statuses)
+        return {
+            name: status
+            for name, status in self.statuses.items()
+            if self.account.get(name) == status
+        }
+
+    @property
+    def tampered(self) -> bool:
+        return self.official.resolved and self.witnessed is not None and not self.witnessed.resolved
+
+
+def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
+    """The verdict on a patch, in a fresh environment whose checkout is at the base commit."""
+    if not patch.strip():
+        return _not_run(plan, "the submission is an empty patch", patch_exists=False)
+    application = apply_submission(
+        env,
+        patch,
+        root=plan.root,
+        test_paths=patches.paths(plan.test_patch),
+        expected=(plan.gold_patch, plan.test_patch),
+        chain=SWEBENCH_4 if plan.rule == "4.1" else SWEBENCH_5,
+    )
+    if not application.applied:
+        reason = application.output.strip().split("\n")[0][:200]
+        return _not_run(plan, f"the patch does not apply: {reason}", patch_applied=False)
+    if not application.changed:
+        return _not_run(
+            plan, "the patch changes nothing but tests and files that steer them", application
+        )
+    if not put_tests(env, plan.test_patch, root=plan.root):
+        if any(_in_the_way(path, plan.test_patch) for path in application.changed):
+            return _not_run(plan, "the patch stands in the way of the official tests", application)
+        raise GraderError("the test patch does not apply to the base commit")
+    return _verdict(plan, application, run_plan(plan, env))
+
+
+def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
+    """Run the test command on the checkout as it is."""
+    runner = runner_of(plan.command, plan.log_parser)
+    watch = place_watch(env, runner) if runner else None
+    command = watch.command(plan.command) if watch else plan.command
+    result = env.run_command(
+        ["bash", "-c", f"( {command} ) 2>&1"],
+        cwd=plan.root,
+        timeout=plan.timeout,
+        variables=_joined(plan.variables, watch),
+        output_bytes=LOG_BYTES,
+    )
+    log = rule.write_log(result.stdout.decode("utf-8", "replace"), result.exit_code)
+    expected = (plan.fail_to_pass, plan.pass_to_pass)
+    if result.timed_out:
+        reason = f"the tests did not end within {plan.timeout:g} s"
+        return TestOutcome(rule.undecided(reason, *expected), None, {}, log, result, False)
+    if result.truncated:
+        reason = f"the tests printed more than {LOG_BYTES >> 20} MiB"
+        return TestOutcome(rule.undecided(reason, *expected), None, {}, log, result, False)
+    reading = rule.read_log(log, plan.log_parser, plan.rule)
+    if reading.ungradable:
+        official = rule.undecided(reading.ungradable, *expected)
+    else:
+        official = rule.decide(reading.statuses, *expected, plan.eval_type, plan.rule)
+    witnessed, account = _witnessed(plan, env, watch)
+    finished = watch is None or account is not None
+    return TestOutcome(official, witnessed, reading.statuses, log, result, finished, account)
+
+
+def _joined(variables: Mapping[str, str], watch: Watch | None) -> dict[str, str]:
+    """The plan's variables and the witness's; both may want a place on PYTHONPATH."""
+    if watch is None:
+        return dict(variables)
+    joined = {**variables, **watch.variables()}
+    if "PYTHONPATH" in variables:
+        joined["PYTHONPATH"] += ":" + variables["PYTHONPATH"]
+    return joined
+
+
+def _witnessed(
+    plan: TestPlan, env: Environment, watch: Watch | None
+) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
+    """What follows from the witness's account, and the account; None when the run had no end.
+
+    Some listed PASS_TO_PASS ids are no tests but lines that other tests print ("[100%]"): an id of
+    a file that did not run is left to the log. FAIL_TO_PASS ids are not excused.
+    """
+    if watch is None:
+        return None, None
+    account = read_account(env, watch)
+    expected = (plan.fail_to_pass, plan.pass_to_pass)
+    if not account.finished:
+        return rule.undecided("the runner did not come to its end", *expected), None
+    statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(watch.runner))
+    decision = rule.decide(statuses, *expected, plan.eval_type, plan.rule)
+    known = {name.partition("::")[0] for name, _ in account.results}
+    excused = {
+        name: held or (watch.runner == "pytest" and name.partition("::")[0] not in known)
+        for name, held in decision.pass_to_pass.items()
+    }
+    return replace(decision, pass_to_pass=excused), statuses
+
+
+def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> Verdict:
+    official = outcome.official
+    metrics: dict[str, JSON] = {
+        **_counts(official),
+        **_application(application),
+        "resolved": official.status if not outcome.tampered else "NO",
+        "rule": _rule(plan),
+        "witness": outcome.witnessed is not None,
+        "exit_code": outcome.result.exit_code,
+    }
+    if official.ungradable:
+        metrics["ungradable"] = True
+    if outcome.result.timed_out:
+        metrics.update(timed_out=True, timeout=plan.timeout)
+    if outcome.tampered:
+        metrics["tampering"] = True
+    if outcome.witnessed and outcome.witnessed.resolved and not official.resolved:
+        # the log lost results, for example to output of the tests themselves
+        metrics["corrected"] = True
+    evidence = {
+        "tests": dict(outcome.statuses),
+        "tests_status": _tests_status(official),
+        "log": _shortened(outcome.log),
+    }
+    return Verdict(
+        outcome.passed,
+        _why(outcome),
+        score=float(outcome.passed),
+        metrics=metrics,
+        evidence=evidence,
+    )
+
+
+def _why(outcome: TestOutcome) -> str:
+    if outcome.passed:
+        return ""
+    if outcome.tampered:
+        if not outcome.finished:
+            return "tampering: the log claims passes, but the test runner never came to its end"
+        assert outcome.witnessed is not None
+        return f"tampering: the log claims passes that did not happen: {_some(outcome.witnessed)}"
+    if outcome.official.ungradable:
+        return outcome.official.ungradable
+    return f"not passed: {_some(outcome.official)}"
+
+
+def _some(decision: rule.Decision) -> str:
+    failures = decision.failures()
+    shown = ", ".join(failures[:3])
+    return shown if len(failures) <= 3 else f"{shown} and {len(failures) - 3} more"
+
+
+def _not_run(
+    plan: TestPlan, why: str, application: Application | None = None, **more: Any
+) -> Verdict:
+    nothing = rule.undecided(why, plan.fail_to_pass, plan.pass_to_pass)
+    metrics = {**_counts(nothing), "resolved": "NO", "rule": _rule(plan)}
+    if application is not None:
+        metrics.update(_application(application))
+    return Verdict(False, why, score=0.0, metrics={**metrics, **more})
+
+
+def _rule(plan: TestPlan) -> str:
+    return f"swebench {swebench_logs.RELEASES[plan.rule]}"
+
+
+def _counts(decision: rule.Decision) -> dict[str, JSON]:
+    return {
+        "f2p_passed": sum(decision.fail_to_pass.values()),
+        "f2p_total": len(decision.fail_to_pass),
+        "p2p_passed": sum(decision.pass_to_pass.values()),
+        "p2p_total": len(decision.pass_to_pass),
+    }
+
+
+def _tests_status(decision: rule.Decision) -> dict[str, JSON]:
+    """The listed tests by outcome, as the official report has them."""
+    return {
+        name: {
+            "success": [test for test, held in tests.items() if held],
+            "failure": [test for test, held in tests.items() if not held],
+        }
+        for name, tests in (
+            ("FAIL_TO_PASS", decision.fail_to_pass),
+            ("PASS_TO_PASS", decision.pass_to_pass),
+        )
+    }
+
+
+def _application(application: Application) -> dict[str, JSON]:
+    metrics: dict[str, JSON] = {"patch_exists": True, "patch_applied": application.command}
+    if application.steering:
+        metrics["steering_files"] = list(application.steering)
+    if application.overridden:
+        metrics["overridden_test_files"] = list(application.overridden)
+    return metrics
+
+
+def _in_the_way(path: str, test_patch: str) -> bool:
+    """Whether a file of the submission stands where a test needs a directory, or the reverse."""
+    return any(
+        name.startswith(f"{path}/") or path.startswith(f"{name}/")
+        for name in patches.paths(test_patch)
+    )
+
+
+def _shortened(log: str) -> str:
+    if len(log) <= KEPT_LOG:
+        return log
+    half = KEPT_LOG // 2
+    return f"{log[:half]}\n[… {len(log) - 2 * half} characters left out …]\n{log[-half:]}"

@@ -1,0 +1,267 @@
+"""Where a repository's code at its base commit comes from; every kind gives a tree with one commit.
+
+A tree holds no history but a single commit of the base state, so that nothing later can be looked
+up in it. It is made once and copied for each trial.
+"""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Protocol
+
+from chimera.errors import EnvironmentFault
+from chimera.eval.data.datasets import cache_dir
+from chimera.eval.kits.repositories import package_index
+from chimera.eval.kits.repositories.cache import digest, made_once
+
+#: Raised when trees are prepared in another way, so that old ones are not used.
+RECIPE = 1
+METADATA = ".chimera-metadata"
+
+
+class Source(Protocol):
+    """Something that can write a repository's files at its base commit into a directory."""
+
+    def identity(self) -> str: ...
+
+    def write(self, target: Path) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class SourceDistribution:
+    """The release that first shipped a fix, with the fix and its tests taken off again."""
+
+    requirement: str
+    reversed_patches: tuple[str, ...] = ()
+
+    def identity(self) -> str:
+        return digest(RECIPE, "sdist", self.requirement, self.reversed_patches)
+
+    def write(self, target: Path) -> None:
+        package_index.unpack(package_index.source_distribution(self.requirement), target)
+        for patch in self.reversed_patches:
+            if patch.strip():
+                _git(target, "apply", "-R", "--whitespace=nowarn", "-", stdin=patch)
+
+
+@dataclass(frozen=True, slots=True)
+class GitRepository:
+    """One commit of a repository: a URL, or the path of a local clone or mirror."""
+
+    location: str
+    commit: str
+
+    def identity(self) -> str:
+        return digest(RECIPE, "git", self.location, self.commit)
+
+    def write(self, target: Path) -> None:
+        mirror = self._mirror()
+        archive = subprocess.run(
+            ["git", "-C", str(mirror), "archive", "--format=tar", self.commit],
+            capture_output=True,
+            timeout=600,
+        )
+        if archive.returncode != 0:
+            reason = archive.stderr.decode("utf-8", "replace").strip()
+            raise EnvironmentFault(f"{self.location} has no commit {self.commit}: {reason}")
+        subprocess.run(["tar", "-x", "-C", str(target)], input=archive.stdout, check=True)
+
+    def _mirror(self) -> Path:
+        local = Path(self.location).expanduser()
+        if local.exists():
+            return local
+        mirror = cache_dir() / "mirrors" / digest(self.location)
+        if not (mirror / "HEAD").exists():
+            mirror.mkdir(parents=True, exist_ok=True)
+            _git(mirror, "init", "--quiet", "--bare")
+        fetch = ["fetch", "--quiet", "--depth=1", self.location, self.commit]
+        if _git(mirror, "cat-file", "-e", self.commit, check=False) != 0:
+            _git(mirror, *fetch, timeout=1800)
+        return mirror
+
+
+@dataclass(frozen=True, slots=True)
+class Directory:
+    """A directory as it is; `start_patch` makes the task's starting state out of it."""
+
+    path: Path
+    start_patch: str = ""
+
+    def identity(self) -> str:
+        from chimera.eval.data.datasets import digest as content_digest
+
+        return digest(RECIPE, "directory", content_digest(self.path), self.start_patch)
+
+    def write(self, target: Path) -> None:
+        shutil.copytree(self.path, target, dirs_exist_ok=True, symlinks=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Patched:
+    """Another source with patches put on."""
+
+    source: Source
+    patches: tuple[str, ...]
+
+    def identity(self) -> str:
+        return digest(RECIPE, "patched", self.source.identity(), self.patches)
+
+    def write(self, target: Path) -> None:
+        self.source.write(target)
+        for patch in self.patches:
+            _git(target, "apply", "--whitespace=nowarn", "-", stdin=patch)
+
+
+def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:
+    """The first of `names` below a directory: a clone at its commit, or a copy as it is."""
+    for name in names:
+        place = Path(repositories).expanduser() / name
+        if (place / ".git").exists() or (place / "HEAD").exists():
+            return GitRepository(str(place), commit)
+        if place.is_dir():
+            return Directory(place)
+    raise EnvironmentFault(f"{repositories} has no clone or copy of {names[0]}")
+
+
+@dataclass(frozen=True, slots=True)
+class BaseTree:
+    """A prepared tree and the id of its only commit."""
+
+    path: Path
+    commit: str
+
+    def requirements(self) -> tuple[str, ...]:
+        """What the package says it needs, extras left out."""
+        for listed in sorted([*self.path.glob("*.egg-info"), *self.path.glob("src/*.egg-info")]):
+            if (listed / "requires.txt").exists():
+                return _egg_requirements((listed / "requires.txt").read_text(encoding="utf-8"))
+        information = self.path / "PKG-INFO"
+        if not information.exists():
+            return ()
+        text = information.read_text(encoding="utf-8", errors="replace")
+        found = re.findall(r"(?m)^Requires-Dist: (.+)$", text)
+        return tuple(line.strip() for line in found if "extra ==" not in line)
+
+
+def base_tree(source: Source) -> BaseTree:
+    """The prepared tree of a source: one commit, package metadata where the source lacks it."""
+    place = made_once("trees", source.identity(), lambda path: _prepare(source, path))
+    return BaseTree(place / "tree", (place / "commit").read_text().strip())
+
+
+def _egg_requirements(text: str) -> tuple[str, ...]:
+    """`requires.txt`: plain lines first, then sections by marker (kept) or by extra (left out)."""
+    found: list[str] = []
+    marker: str | None = ""
+    for line in (raw.strip() for raw in text.split("\n")):
+        if line.startswith("["):
+            extra, _, condition = line.strip("[]").partition(":")
+            marker = None if extra else condition
+        elif line and marker is not None:
+            found.append(f"{line} ; {marker}" if marker else line)
+    return tuple(found)
+
+
+def _prepare(source: Source, place: Path) -> None:
+    tree = place / "tree"
+    tree.mkdir()
+    source.write(tree)
+    if (tree / ".git").exists():
+        shutil.rmtree(tree / ".git")
+    _add_sympy_runner(tree)
+    _add_metadata(tree)
+    _git(tree, "init", "--quiet", "--initial-branch=main")
+    _git(tree, "add", "--all", "--force")
+    _git(tree, "commit", "--quiet", "--no-verify", "--message=base")
+    exclude = "\n".join(["__pycache__", "*.pyc", ".pytest_cache", ".hypothesis", "node_modules"])
+    (tree / ".git" / "info" / "exclude").write_text(exclude + "\n")
+    commit = subprocess.run(
+        ["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
+    )
+    (place / "commit").write_text(commit.stdout)
+
+
+def _add_metadata(tree: Path) -> None:
+    """Distributions built by flit or hatch carry PKG-INFO but no egg-info that Python finds."""
+    information = tree / "PKG-INFO"
+    if not information.exists() or any(tree.glob("*.egg-info")) or any(tree.glob("src/*.egg-info")):
+        return
+    text = information.read_text(encoding="utf-8", errors="replace")
+    name = re.search(r"(?m)^Name: (.+)$", text)
+    version = re.search(r"(?m)^Version: (.+)$", text)
+    if name and version:
+        stem = re.sub(r"[-.]+", "_", name[1].strip())
+        folder = tree / METADATA / f"{stem}-{version[1].strip()}.dist-info"
+        folder.mkdir(parents=True)
+        (folder / "METADATA").write_text(text, encoding="utf-8")
+
+
+_SYMPY_RUNNER = '''\
+#!/usr/bin/env python
+"""Runs the tests named on the command line, as the repository's own bin/test does."""
+import os
+import sys
+
+arguments = sys.argv[1:]
+if "-C" in arguments:
+    os.environ["SYMPY_USE_CACHE"] = "no"
+sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+import sympy
+
+names = [name for name in arguments if not name.startswith("-")]
+sys.exit(0 if sympy.test(*names, verbose="--verbose" in arguments) else 1)
+'''
+
+
+def _add_sympy_runner(tree: Path) -> None:
+    """sympy's distributions leave out the script that its official test command calls."""
+    script = tree / "bin" / "test"
+    if (tree / "sympy").is_dir() and not script.exists():
+        script.parent.mkdir(exist_ok=True)
+        script.write_text(_SYMPY_RUNNER)
+        script.chmod(0o755)
+
+
+def _git(
+    folder: Path,
+    *arguments: str,
+    stdin: str | None = None,
+    timeout: float = 600,
+    check: bool = True,
+) -> int:
+    identity = {
+        f"GIT_{role}_{field}": value
+        for role in ("AUTHOR", "COMMITTER")
+        for field, value in (
+            ("NAME", "chimera"),
+            ("EMAIL", "chimera@localhost"),
+            ("DATE", "2000-01-01T00:00:00Z"),
+        )
+    }
+    quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
+    # Tidying up in the background would move objects while a tree is being copied.
+    # `git apply` outside of a repository would otherwise act on one that encloses the cache
+    quiet["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
+    done = subprocess.run(
+        ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
+        input=stdin,
+        capture_output=True,
+        text=True,
+        timeout=timeout,
+        env={**os.environ, **identity, **quiet},
+        check=False,
+    )
+    if check and done.returncode != 0:
+        reason = done.stderr.strip()[-500:]
+        raise EnvironmentFault(f"git {_shown(arguments)} in {folder}: {reason}")
+    return done.returncode
+
+
+def _shown(arguments: Sequence[str]) -> str:
+    return " ".join(arguments[:2])

@@ -1,0 +1,246 @@
+"""One SWE-bench instance: its record, how it is tested, and where its code can be had."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any, Literal, cast
+
+from chimera.errors import GraderError, UsageError
+from chimera.eval.data.datasets import Row, rows
+from chimera.eval.kits.reports.swebench_logs import Version
+from chimera.eval.kits.repositories.checkout import PythonSetup
+from chimera.eval.kits.repositories.patch_tests import TestPlan
+from chimera.eval.kits.repositories.source import GitRepository, Source, SourceDistribution
+from chimera.eval.kits.repositories.swebench_rule import EvalType
+from chimera.eval.kits.repositories.virtualenvs import package_name
+from chimera.eval.values import Task
+
+SourceKind = Literal["auto", "sdist", "git"]
+CODE_HOST = "https://github.com/{repo}"
+#: Files that the official harness does not hand to the test command.
+DATA_SUFFIXES = (
+    ".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml",
+)  # fmt: skip
+
+
+class SWEBenchTask(Task):
+    instance: SWEBenchInstance
+
+
+@dataclass(frozen=True, slots=True)
+class SWEBenchInstance:
+    """A row of the data set, with what other files beside it say about the same id."""
+
+    instance_id: str
+    repo: str
+    base_commit: str
+    problem_statement: str
+    hints_text: str = ""
+    test_patch: str = ""
+    patch: str = ""
+    image: str = ""
+    fail_to_pass: tuple[str, ...] = ()
+    pass_to_pass: tuple[str, ...] = ()
+    version: str = ""
+    difficulty: str = ""
+    test_command: str = ""
+    log_parser: str = ""
+    eval_type: EvalType = "pass_and_fail"
+    python: str = ""
+    pins: tuple[str, ...] = ()
+    requirement: str = ""  # the source distribution that gives the base tree
+
+    @classmethod
+    def from_row(cls, row: Row) -> SWEBenchInstance:
+        """Classic rows, and those with the columns that swebench 5 added."""
+        return cls(
+            instance_id=str(row["instance_id"]),
+            repo=str(row["repo"]),
+            base_commit=str(row["base_commit"]),
+            problem_statement=str(row["problem_statement"]),
+            hints_text=str(row.get("hints_text") or ""),
+            test_patch=str(row["test_patch"]),
+            patch=str(row.get("patch") or ""),
+            image=str(row.get("image") or ""),
+            fail_to_pass=test_ids(row["FAIL_TO_PASS"]),
+            pass_to_pass=test_ids(row["PASS_TO_PASS"]),
+            version=str(row.get("version") or ""),
+            difficulty=str(row.get("difficulty") or ""),
+            test_command=command_of(str(row.get("eval_script") or "")),
+            log_parser=str(row.get("log_parser") or ""),
+            eval_type=_eval_type(row.get("eval_type")),
+        )
+
+    def with_settings(self, row: Row) -> SWEBenchInstance:
+        """This instance with a row of evaluation settings: command, parser, Python, pins."""
+        return replace(
+            self,
+            test_command=self.test_command or str(row.get("test_command") or ""),
+            log_parser=self.log_parser or str(row.get("log_parser") or ""),
+            eval_type=_eval_type(row.get("eval_type") or self.eval_type),
+            python=str(row.get("python") or self.python),
+            pins=tuple(row.get("pins") or self.pins),
+        )
+
+    def with_distribution(self, row: Row) -> SWEBenchInstance:
+        """This instance with the source distribution its tree can be made from."""
+        extra = tuple(row.get("pins") or ())
+        named = {package_name(pin) for pin in extra}
+        kept = tuple(pin for pin in self.pins if package_name(pin) not in named)
+        return replace(self, requirement=str(row["requirement"]), pins=(*kept, *extra))
+
+    def to_task(self, prompt: str = "{problem_statement}") -> SWEBenchTask:
+        metadata = {"repo": self.repo, "version": self.version}
+        if self.difficulty:
+            metadata["difficulty"] = self.difficulty
+        text = prompt.format(problem_statement=self.problem_statement, repo=self.repo)
+        return SWEBenchTask(id=self.instance_id, prompt=text, metadata=metadata, instance=self)
+
+    @property
+    def image_name(self) -> str:
+        """The official image."""
+        name = self.instance_id.lower().replace("__", "_1776_")
+        return self.image or f"swebench/sweb.eval.x86_64.{name}:latest"
+
+    def source(self, kind: SourceKind, repositories: str | None) -> Source:
+        """Where the code is: a clone below `repositories`, a distribution, or the code host."""
+        if repositories and kind != "sdist":
+            return GitRepository(_location(repositories, self.repo), self.base_commit)
+        if kind != "git" and self.requirement:
+            return SourceDistribution(self.requirement, (self.test_patch, self.patch))
+        if kind == "sdist":
+            raise UsageError(
+                f"{self.instance_id}: no source distribution is known for it\n"
+                "  Give clones with --option repositories=DIRECTORY, or --option source=git."
+            )
+        return GitRepository(CODE_HOST.format(repo=self.repo), self.base_commit)
+
+    def setup(
+        self, kind: SourceKind, repositories: str | None, interpreters: Mapping[str, str]
+    ) -> PythonSetup:
+        if not self.python:
+            raise UsageError(
+                f"{self.instance_id}: its Python version and pins are not known, so it needs its "
+                "image (--environment docker), or a file eval_settings.jsonl beside the data"
+            )
+        source = self.source(kind, repositories)
+        return PythonSetup(source, self.python, self.pins, interpreters)
+
+    def plan(self, *, timeout: float, in_official_image: bool, rule: Version = "5.0") -> TestPlan:
+        """How the instance is decided; outside the image tox is replaced by what it would run."""
+        if not (self.test_command and self.log_parser):
+            raise GraderError(
+                f"{self.instance_id}: its test command is not known: the data needs the columns "
+                "eval_script and log_parser, or a file eval_settings.jsonl beside it"
+            )
+        command = self.test_command
+        if in_official_image:
+            activate = "source /opt/miniconda3/bin/activate && conda activate testbed"
+            command = f"{activate} && {command}"
+        elif command.startswith("tox "):
+            command = f"python -X dev -m pytest -rA {command.rpartition(' -- ')[2]}"
+        return TestPlan(
+            command=command,
+            log_parser=self.log_parser,
+            test_patch=self.test_patch,
+            fail_to_pass=self.fail_to_pass,
+            pass_to_pass=self.pass_to_pass,
+            gold_patch=self.patch,
+            eval_type=self.eval_type,
+            rule=rule,
+            timeout=timeout,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Annexes:
+    """The files beside a data set that say how its instances are run."""
+
+    settings: Mapping[str, Row] = field(default_factory=dict)
+    distributions: Mapping[str, Row] = field(default_factory=dict)
+
+    @classmethod
+    def beside(cls, place: Path) -> Annexes:
+        folder = place if place.is_dir() else place.parent
+        return cls(
+            _by_id(folder, ("eval_settings.jsonl.gz", "eval_settings.jsonl")),
+            _by_id(folder, ("registry_sdists.jsonl", "registry_sdists.jsonl.gz")),
+        )
+
+    def complete(self, instance: SWEBenchInstance) -> SWEBenchInstance:
+        if row := self.settings.get(instance.instance_id):
+            instance = instance.with_settings(row)
+        if row := self.distributions.get(instance.instance_id):
+            instance = instance.with_distribution(row)
+        return instance
+
+
+def test_ids(value: Any) -> tuple[str, ...]:
+    """FAIL_TO_PASS and PASS_TO_PASS are lists, or JSON text of one."""
+    if isinstance(value, str):
+        value = json.loads(value)
+    if not isinstance(value, list) or not all(isinstance(name, str) for name in value):
+        raise ValueError("a list of test ids is expected")
+    return tuple(value)
+
+
+test_ids.__test__ = False  # type: ignore[attr-defined]  # not a test, whatever pytest thinks
+
+
+def command_of(eval_script: str) -> str:
+    """The test command of an official evaluation script: the line before the end mark."""
+    lines = [line.strip() for line in eval_script.split("\n")]
+    for number, line in enumerate(lines):
+        if "Start Test Output" in line and number + 1 < len(lines):
+            return lines[number + 1]
+    return ""
+
+
+def directives(test_patch: str, repo: str) -> list[str]:
+    """What the official harness hands to the test command for a test patch."""
+    from chimera.eval.kits.repositories.patches import parse
+
+    names = [file.new or file.old or "" for file in parse(test_patch)]
+    names = [name for name in names if not name.endswith(DATA_SUFFIXES)]
+    if repo == "django/django":
+        stripped = (name.removeprefix("tests/").removesuffix(".py") for name in names)
+        names = [name.replace("/", ".") for name in stripped]
+    return names
+
+
+def interpreters_named(named: Sequence[str] | None) -> dict[str, str]:
+    """`3.9=/opt/py39/bin/python` pairs as a mapping."""
+    pairs = {}
+    for text in named or ():
+        version, separator, path = text.partition("=")
+        if not separator:
+            raise UsageError(f"interpreters: expected VERSION=PATH, got {text!r}")
+        pairs[version] = path
+    return pairs
+
+
+def _eval_type(value: Any) -> EvalType:
+    if value not in (None, "", "pass_and_fail", "fail_only"):
+        raise ValueError(f"eval_type {value!r} is not known")
+    return cast(EvalType, value or "pass_and_fail")
+
+
+def _by_id(folder: Path, names: Sequence[str]) -> dict[str, Row]:
+    for name in names:
+        if (folder / name).exists():
+            return {str(row["instance_id"]): row for row in rows(folder / name)}
+    return {}
+
+
+def _location(repositories: str, repo: str) -> str:
+    root = Path(repositories).expanduser()
+    flat = repo.replace("/", "__")
+    for name in (repo, f"{repo}.git", flat, f"{flat}.git", repo.rpartition("/")[2]):
+        if (root / name).exists():
+            return str(root / name)
+    raise UsageError(
+        f"{root} has no clone of {repo} (looked for {repo}, {flat}, with and without .git)"
+    )

@@ -1,0 +1,220 @@
+"""Virtual environments with pinned packages, made once and shared by every trial that fits."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.errors import EnvironmentFault, UsageError
+from chimera.eval.kits.repositories.cache import digest, made_once
+from chimera.types import JSON
+
+#: Raised when the way environments are made changes, so that old ones are not used.
+RECIPE = 1
+#: Where a repository is inside every environment, as in the official images.
+TESTBED = "/testbed"
+
+
+#: Releases after these refuse the old versions of the project that asks for them without a bound;
+#: the official images hold them back in the same way.
+BOUNDS: Mapping[str, str] = {
+    "sphinxcontrib-applehelp": "<=1.0.7",
+    "sphinxcontrib-devhelp": "<=1.0.5",
+    "sphinxcontrib-htmlhelp": "<=2.0.4",
+    "sphinxcontrib-qthelp": "<=1.0.6",
+    "sphinxcontrib-serializinghtml": "<=1.1.9",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class VirtualEnvironment:
+    """A directory that runs at its own path, and what it needs beside it."""
+
+    path: Path
+    base_prefix: Path  # of the interpreter it was made from
+    missing: tuple[str, ...]  # pins that could not be installed
+
+    @property
+    def python(self) -> Path:
+        return self.path / "bin" / "python"
+
+    def mounts(self) -> dict[str, str]:
+        """What an environment must mount, read-only, to use this one."""
+        places = {str(self.path): str(self.path)}
+        # environments have /usr and the prefix Chimera runs on by themselves
+        shown = (Path("/usr"), Path(sys.base_prefix))
+        if not any(self.base_prefix.is_relative_to(place) for place in shown):
+            places[str(self.base_prefix)] = str(self.base_prefix)
+        return places
+
+    def variables(self) -> dict[str, str]:
+        return {
+            "PATH": f"{self.path / 'bin'}:/usr/local/bin:/usr/bin:/bin",
+            "VIRTUAL_ENV": str(self.path),
+            "PYTHONDONTWRITEBYTECODE": "1",
+            "LANG": "C.UTF-8",
+        }
+
+
+def virtual_environment(
+    version: str,
+    pins: Sequence[str],
+    *,
+    requirements: Sequence[str] = (),
+    interpreters: Mapping[str, str] | None = None,
+) -> VirtualEnvironment:
+    """An environment of this Python version with these packages.
+
+    The repository itself is found at TESTBED (and its `src`, `lib`) through a path file, which is
+    what an editable install amounts to; `requirements` are the repository's own, installed where
+    no pin names them. A pin that no longer installs is left out and reported;
+    whether the rest suffices is for a gold run to show.
+    """
+    interpreter = find_interpreter(version, interpreters or {})
+    ordered = tuple(sorted(pin for pin in pins if not _is_tool(pin)))
+    tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
+    named = {package_name(pin) for pin in pins}
+    others = tuple(
+        sorted(
+            _bounded(r)
+            for r in requirements
+            if package_name(r) not in named and _applies(r, version)
+        )
+    )
+    parts: list[JSON] = [RECIPE, str(interpreter), _describe(interpreter), ordered, tools]
+    identity = digest(*parts, *([others] if others else []))
+    place = made_once(
+        "virtualenvs", identity, lambda path: _make(path, interpreter, ordered, tools, others)
+    )
+    missing = (place / "missing-pins.txt").read_text().split()
+    prefix = Path(_ask(interpreter, "import sys; print(sys.base_prefix)"))
+    return VirtualEnvironment(place, prefix, tuple(missing))
+
+
+def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
+    """An interpreter of `major.minor`: named by option, on PATH, or a pyenv version."""
+    wanted = ".".join(version.split(".")[:2])
+    if wanted in named:
+        candidates = [Path(named[wanted]).expanduser()]
+    else:
+        candidates = [Path(p) for p in [shutil.which(f"python{wanted}")] if p]
+        root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+        found = sorted(root.glob(f"{wanted}.*")) if root.exists() else []
+        candidates += [folder / "bin" / "python" for folder in reversed(found)]
+    for candidate in candidates:
+        try:
+            actual = _ask(candidate, "import sys; print('%d.%d' % sys.version_info[:2])")
+        except (OSError, EnvironmentFault):
+            continue  # a pyenv shim for a version that is not there
+        if actual == wanted:
+            return candidate.resolve()
+    raise UsageError(
+        f"no CPython {wanted} on this machine\n"
+        f"  Install it (pyenv install {wanted}), or name one: --option interpreters={wanted}=PATH"
+    )
+
+
+def _make(
+    path: Path,
+    interpreter: Path,
+    pins: Sequence[str],
+    tools: Sequence[str],
+    requirements: Sequence[str],
+) -> None:
+    _run([str(interpreter), "-m", "venv", str(path)], timeout=300)
+    python = str(path / "bin" / "python")
+    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
+    if tools:
+        _run([*pip, *tools], timeout=600, check=False)
+    missing: list[str] = []
+    if pins and _run([*pip, "--no-deps", *pins], timeout=1800, check=False) != 0:
+        for pin in pins:
+            if _run([*pip, "--no-deps", pin], timeout=900, check=False) != 0:
+                missing.append(pin)
+    if requirements:
+        bounds = path / "constraints.txt"
+        bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
+        if _run([*pip, "-c", str(bounds), *requirements], timeout=900, check=False) != 0:
+            missing += [package_name(requirement) for requirement in requirements]
+    site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
+    lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
+    (site / "testbed.pth").write_text("\n".join(lines) + "\n")
+    runner = path / "bin" / "pytest"
+    if not runner.exists():  # the repository may be pytest itself
+        runner.write_text(f"#!{python}\nimport sys\nfrom pytest import main\nsys.exit(main())\n")
+        runner.chmod(0o755)
+    (path / "missing-pins.txt").write_text("\n".join(missing))
+
+
+def package_name(requirement: str) -> str:
+    return re.split(r"[=<>!~;( \[]", requirement)[0].lower().replace("_", "-")
+
+
+_COMPARISON = re.compile(
+    r"(python_version|sys_platform|os_name) *(==|!=|<=|>=|<|>) *['\"]([^'\"]+)"
+)
+
+
+def _applies(requirement: str, version: str) -> bool:
+    """Whether a requirement's marker holds here; what is not understood is left to pip."""
+    marker = requirement.partition(";")[2]
+    if " or " in marker:
+        return True
+    here = {"sys_platform": "linux", "os_name": "posix"}
+    for variable, sign, value in _COMPARISON.findall(marker):
+        if variable == "python_version":
+            left, right = _numbers(version)[:2], _numbers(value)[:2]
+            holds = {"==": left == right, "!=": left != right, "<": left < right,
+                     "<=": left <= right, ">": left > right, ">=": left >= right}[sign]  # fmt: skip
+        elif sign in ("==", "!="):
+            holds = (here[variable] == value) is (sign == "==")
+        else:
+            continue
+        if not holds:
+            return False
+    return True
+
+
+def _numbers(version: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in re.findall(r"\d+", version))
+
+
+def _bounded(requirement: str) -> str:
+    name = package_name(requirement)
+    return requirement if name not in BOUNDS or "<" in requirement else f"{name}{BOUNDS[name]}"
+
+
+def _is_tool(pin: str) -> bool:
+    return package_name(pin) in ("pip", "setuptools", "wheel")
+
+
+def _describe(interpreter: Path) -> str:
+    return _ask(interpreter, "import sys; print(sys.version)")
+
+
+def _ask(python: Path, code: str) -> str:
+    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
+    if done.returncode != 0:
+        raise EnvironmentFault(f"{python}: {done.stderr.strip()[-300:]}")
+    return done.stdout.strip()
+
+
+def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
+    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
+        )
+    except subprocess.TimeoutExpired:
+        if check:
+            raise EnvironmentFault(f"{command[0]}: no end after {timeout:g} s") from None
+        return -1
+    if check and done.returncode != 0:
+        raise EnvironmentFault(f"{' '.join(command[:4])}…: {done.stderr.strip()[-500:]}")
+    return done.returncode

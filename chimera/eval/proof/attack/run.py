@@ -1,0 +1,197 @@
+"""Tries hostile answers on a benchmark's grader, and sees to it that nothing comes of them."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import closing
+from dataclasses import dataclass, replace
+from functools import partial
+from typing import Any
+
+from chimera.errors import RunError, UsageError
+from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.proof.attack.catalogue import attacks
+from chimera.eval.proof.attack.host import HostWatch
+from chimera.eval.proof.attack.targets import TARGETS, Target
+from chimera.eval.values import Submission, Task, Verdict
+from chimera.sandbox import close_all
+
+#: benchmark → the kind of its grader, for the attacks of the catalogue
+KINDS = {
+    "human-eval": "python tests",
+    "mbpp": "python tests",
+    "humaneval-plus": "python calls",
+    "mbpp-plus": "python calls",
+    "livecodebench": "python scripts",
+    "math-500": "text",
+    "aimo": "text",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One attack on one task. `held` is false when it passed, told a secret, or spoilt the next."""
+
+    attack: str
+    task_id: str
+    status: str  # failed, error, passed, crash
+    why: str
+    held: bool
+    seconds: float
+
+
+@dataclass(frozen=True, slots=True)
+class AttackReport:
+    benchmark: str
+    findings: tuple[Finding, ...]
+    traces: tuple[str, ...]  # what was left on the host
+
+    @property
+    def held(self) -> bool:
+        return bool(self.findings) and not self.traces and all(f.held for f in self.findings)
+
+
+def submissions(
+    benchmark: Benchmark[Any], task: Task
+) -> Iterator[tuple[str, Callable[[], Submission]]]:
+    """The catalogue's attacks that fit this task, and the benchmark's own; each is made later."""
+    kind = getattr(benchmark, "attack_kind", None) or KINDS.get(benchmark.name().split("[")[0])
+    if kind is not None:
+        name = str(task.get("entry_point") or "")
+        if kind.startswith("python") and kind != "python scripts" and not name:
+            kind = None
+    if kind is not None:
+        for title, text in attacks(kind, str(task.get("entry_point") or "")):
+            if kind.startswith("python"):
+                yield title, partial(Submission, text=text, form="solution", raw=text)
+            else:
+                yield title, partial(benchmark.extract, task, text)
+    own = getattr(benchmark, "attacks", None)
+    for title, submission in own(task) if own is not None else ():
+        yield title, partial(replace, submission)
+
+
+def attack(
+    benchmark: Benchmark[Any],
+    tasks: Sequence[Task],
+    start: StartEnvironment,
+    *,
+    only: Iterable[str] | None = None,
+) -> AttackReport:
+    """Grade every attack on every task; a right answer after each one must still pass."""
+    watch = HostWatch()
+    wanted = None if only is None else set(only)
+    findings: list[Finding] = []
+    os.environ["CHIMERA_ATTACK_API_KEY"] = watch.secret
+    try:
+        for task in tasks:
+            gold = benchmark.gold(task) if benchmark.grading == "none" else None
+            for name, submission in submissions(benchmark, task):
+                if wanted is None or name in wanted:
+                    findings.append(_finding(benchmark, task, name, submission, gold, start, watch))
+    finally:
+        del os.environ["CHIMERA_ATTACK_API_KEY"]
+        close_all()
+    if not findings:
+        raise UsageError(
+            f"{benchmark.name()}: no attack of the catalogue fits its grader\n"
+            "  Give the benchmark a method attacks(task) that yields (name, Submission)."
+        )
+    return AttackReport(benchmark.name(), tuple(findings), tuple(watch.traces()))
+
+
+def _finding(
+    benchmark: Benchmark[Any],
+    task: Task,
+    name: str,
+    submission: Callable[[], Submission],
+    gold: Submission | None,
+    start: StartEnvironment,
+    watch: HostWatch,
+) -> Finding:
+    clock = time.monotonic()
+    status, why, told = _grade(benchmark, task, submission, start, watch)
+    held = status in ("failed", "error") and not told
+    if told:
+        why = f"it told a secret of the host: {why}"
+    if gold is not None and held:
+        after, reason, _ = _grade(benchmark, task, partial(replace, gold), start, watch)
+        if after != "passed":
+            held, why = False, f"after it, the right answer: {after}: {reason}"
+    return Finding(name, task["id"], status, why, held, time.monotonic() - clock)
+
+
+def _grade(
+    benchmark: Benchmark[Any],
+    task: Task,
+    make: Callable[[], Submission],
+    start: StartEnvironment,
+    watch: HostWatch,
+) -> tuple[str, str, bool]:
+    """(status, why, whether a secret of the host shows in the verdict)."""
+    try:
+        submission = make()
+        if benchmark.grading == "fresh":
+            with benchmark.open_grading_environment(task, start) as environment:
+                verdict = benchmark.grade(task, submission, environment)
+        else:
+            with closing(benchmark.open_environment(task, start)) as environment:
+                verdict = benchmark.grade(task, submission, environment)
+    except RunError as error:
+        return "error", str(error), watch.secret in str(error)
+    except Exception as error:  # noqa: BLE001 - a grader that an answer can crash is a finding
+        return "crash", f"{type(error).__name__}: {error}", watch.secret in str(error)
+    status = "passed" if verdict.passed else "failed"
+    return status, verdict.why, watch.secret in f"{verdict}"
+
+
+# The table of docs/attacks.md
+
+
+def table(kinds: Sequence[str] = tuple(TARGETS)) -> dict[str, dict[str, str]]:
+    """attack → kind of grader → what became of it, on the small graders of `targets`."""
+    found: dict[str, dict[str, str]] = {}
+    for kind in kinds:
+        target = TARGETS[kind]
+        for name, program in attacks(kind, target.name):
+            found.setdefault(name, {})[kind] = outcome(target, program)
+    return found
+
+
+def outcome(target: Target, program: str) -> str:
+    """`failed`, `failed: <limit>`, `error` or `PASSED`; a right answer afterwards must pass."""
+    try:
+        verdict: Verdict = target.grade(program)
+    except RunError as error:
+        return f"error: {error.boundary}"
+    if verdict.passed:
+        return "PASSED"
+    if not target.grade(target.gold).passed:
+        return "SPOILT THE NEXT"
+    limit = verdict.metrics.get("limit")
+    return f"failed: {limit}" if limit else "failed"
+
+
+def markdown(found: dict[str, dict[str, str]]) -> str:
+    """The table as docs/attacks.md holds it."""
+    kinds = list(TARGETS)
+    lines = [
+        "# Hostile answers and what becomes of them",
+        "",
+        "Made by `chimera attack --table`. Each row is an answer that tries to pass without being",
+        "right, or to harm the machine; each column a kind of grader. `failed: memory` names the",
+        "limit that ended it. After every one of them a right answer was graded, and passed. What",
+        "the attacks do is in `chimera/eval/proof/attack/`; what the sandbox promises, in",
+        "[threat-model.md](threat-model.md). The tests try the same where answers have no namespaces.",
+        "Attacks on text, patches and environments are run by `chimera attack BENCHMARK` on the",
+        "benchmarks they belong to.",
+        "",
+        f"| attack | {' | '.join(kinds)} |",
+        f"|---|{'---|' * len(kinds)}",
+    ]
+    for name, row in found.items():
+        lines.append(f"| {name} | {' | '.join(row.get(kind, '–') for kind in kinds)} |")
+    counts = ", ".join(f"{sum(kind in row for row in found.values())} on {kind}" for kind in kinds)
+    return "\n".join([*lines, "", f"{len(found)} attacks: {counts}.", ""])

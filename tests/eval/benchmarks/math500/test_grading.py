@@ -1,0 +1,103 @@
+"""Equality of mathematical answers: every observed verdict, and answers that never end."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimera.eval.benchmarks._aimo.text import same_text, whole_number
+from chimera.eval.benchmarks._math500.grading import compare
+
+pytest.importorskip("math_verify")
+FOLDER = Path(__file__).parents[1] / "vectors"
+RULES = {"hendrycks": "hendrycks", "prm800k": "prm800k", "math-verify": "math_verify_0_9_0"}
+
+
+def vectors(name):
+    return [json.loads(line) for line in (FOLDER / name).read_text().splitlines()]
+
+
+@pytest.mark.parametrize("rule", RULES)
+def test_answers_are_equal_where_the_published_grader_says_so(rule):
+    differing = [
+        (vector["given"], vector["gold"])
+        for vector in vectors("math500.jsonl")
+        if compare(vector["given"], vector["gold"], rule=rule).equal is not vector[RULES[rule]]
+    ]
+
+    assert differing == []
+
+
+def test_math_verify_on_whole_texts():
+    differing = [
+        vector
+        for vector in vectors("math_verify_raw.jsonl")
+        if compare(vector["reply"], vector["gold"], rule="math-verify-reply").equal
+        is not vector["verdict"]
+    ]
+
+    assert differing == []
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        "__import__('os').system('true')",
+        "().__class__",
+        "exit()",
+        "open(0)",
+        "\\frac" * 200,
+        "(" * 3000,
+        "\x00",
+    ],
+)
+def test_hostile_answers_are_only_unequal(given):
+    assert not compare(given, "5", rule="prm800k").equal
+    assert not compare(given, "5", rule="hendrycks").equal
+
+
+@pytest.mark.full
+def test_a_comparison_that_never_ends_is_ended_and_said():
+    ended = compare("10^{10^{10}}", "5", rule="math-verify")
+
+    assert not ended.equal
+    assert ended.limit is not None
+    assert compare("5", "5", rule="math-verify").equal
+
+
+@pytest.mark.parametrize(
+    ("text", "number"),
+    [
+        ("204", 204),
+        ("0204", 204),
+        ("204.0", 204),
+        ("204.", 204),
+        ("1,204", 1204),
+        ("12{,}345", 12345),
+        ("12\\,345", 12345),
+        ("$204$", 204),
+        ("\\text{204}", 204),
+        ("m+n = 204", 204),
+        ("-5", -5),
+        ("\u22125", -5),
+        ("204.5", None),
+        ("5!", None),
+        ("1e3", None),
+        ("\\frac{10}{2}", None),
+        ("5 or 7", None),
+        ("x = 5 or 7", None),
+        ("two", None),
+        ("1,20", None),
+        ("\u00b2", None),
+        ("", None),
+    ],
+)
+def test_whole_number(text, number):
+    assert whole_number(text) == number
+
+
+def test_same_text():
+    assert same_text(" Yes,\n it IS", "yes, it is")
+    assert not same_text("yes", "no")

@@ -1,0 +1,320 @@
+"""The engine on a small repository: real runners, real confinement, honest and hostile patches."""
+
+from __future__ import annotations
+
+import os
+import re
+import subprocess
+from dataclasses import replace
+
+import pytest
+
+from chimera.environments import start_environment
+from chimera.errors import GraderError
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.hostile import hostile_patches, new_file
+from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
+from chimera.eval.kits.repositories.source import Directory, base_tree
+
+CALC = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a * 2\n"
+TESTS = """\
+import unittest
+
+import calc
+
+
+class CalcTest(unittest.TestCase):
+    def test_double(self):
+        self.assertEqual(calc.double(2), 4)
+"""
+TEST_PATCH = """\
+diff --git a/tests/test_calc.py b/tests/test_calc.py
+--- a/tests/test_calc.py
++++ b/tests/test_calc.py
+@@ -6,3 +6,6 @@
+ class CalcTest(unittest.TestCase):
+     def test_double(self):
+         self.assertEqual(calc.double(2), 4)
++
++    def test_add(self):
++        self.assertEqual(calc.add(2, 3), 5)
+"""
+GOLD = """\
+diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,5 +1,5 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+{blank}
+{blank}
+ def double(a):
+""".format(blank=" ")
+ADD, DOUBLE = "test_add (tests.test_calc.CalcTest)", "test_double (tests.test_calc.CalcTest)"
+PLAN = TestPlan(
+    command="python3 -m unittest -v tests/test_calc.py",
+    log_parser="parse_log_django",
+    test_patch=TEST_PATCH,
+    fail_to_pass=(ADD,),
+    pass_to_pass=(DOUBLE,),
+    gold_patch=GOLD,
+    timeout=60,
+)
+
+
+def edited(body: str) -> str:
+    """GOLD's place in calc.py with other code."""
+    lines = body.split("\n")
+    added = "".join(f"+{line}\n" for line in lines)
+    return (
+        "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
+        f"@@ -1,2 +1,{1 + len(lines)} @@\n def add(a, b):\n-    return a - b\n{added}"
+    )
+
+
+@pytest.fixture(scope="module")
+def tree(tmp_path_factory):
+    root = tmp_path_factory.mktemp("calc")
+    (root / "tests").mkdir()
+    (root / "calc.py").write_text(CALC)
+    (root / "tests" / "test_calc.py").write_text(TESTS)
+    before = os.environ.get("CHIMERA_CACHE_DIR")
+    os.environ["CHIMERA_CACHE_DIR"] = str(tmp_path_factory.mktemp("cache"))
+    yield base_tree(Directory(root))
+    if before is None:
+        del os.environ["CHIMERA_CACHE_DIR"]
+    else:
+        os.environ["CHIMERA_CACHE_DIR"] = before
+
+
+@pytest.fixture
+def env(tree, require):
+    require("bwrap")
+    with checkout.open_tree(tree, lambda spec: start_environment("bubblewrap", spec)) as opened:
+        yield opened
+
+
+def unittest_plan(env) -> TestPlan:
+    """ids follow the Python in use: from 3.11 on the method's name is in the brackets too."""
+    text = env.run_command("python3 -c 'import sys; print(sys.version_info >= (3, 11))'").output
+    if text.strip() != "True":
+        return PLAN
+    longer = {"test_add": "test_add (tests.test_calc.CalcTest.test_add)",
+              "test_double": "test_double (tests.test_calc.CalcTest.test_double)"}  # fmt: skip
+    return replace(PLAN, fail_to_pass=(longer["test_add"],), pass_to_pass=(longer["test_double"],))
+
+
+def grade(env, patch: str, **changes):
+    return grade_patch(replace(unittest_plan(env), **changes), patch, env)
+
+
+def test_gold_resolves(env):
+    verdict = grade(env, GOLD)
+
+    assert verdict.passed, verdict.why
+    assert verdict.metrics["f2p_passed"] == verdict.metrics["p2p_passed"] == 1
+    assert verdict.metrics["rule"] == "swebench 5.0.2"
+    assert verdict.metrics["witness"]
+
+
+EXIT = "    import os\n    os.write(2, b'\\n{id} ... ok\\n{other} ... ok\\n')\n    os._exit(0)"
+
+
+@pytest.mark.parametrize(
+    ("patch", "why"),
+    [
+        ("", "empty patch"),
+        ("I fixed it.", "does not apply"),
+        (new_file("notes.txt", "x\n"), "not passed: test_add"),
+        (edited("    return a * b"), "not passed: test_add"),
+        (edited("    while True: pass"), "did not end"),
+        (edited("    import sys; sys.exit(0)"), "ended with|no test results|not passed"),
+        (GOLD.replace("return a - b", "return a / b"), "does not apply"),
+        (new_file(".git/hooks/post-checkout", "x\n"), "does not apply"),
+    ],
+)
+def test_what_is_no_fix_fails(env, patch, why):
+    verdict = grade(env, patch, timeout=20)
+
+    assert not verdict.passed
+    assert re.search(why, verdict.why), verdict.why
+
+
+def test_forged_lines_and_an_early_exit_are_tampering(env):
+    plan = unittest_plan(env)
+    body = EXIT.format(id=plan.fail_to_pass[0], other=plan.pass_to_pass[0])
+
+    verdict = grade(env, edited(body))
+
+    assert not verdict.passed
+    assert verdict.metrics.get("tampering"), verdict.why
+    assert "never came to its end" in verdict.why
+
+
+def test_official_tests_win_over_the_submission(env):
+    weaker = TEST_PATCH.replace("assertEqual(calc.add(2, 3), 5)", "assertTrue(True)")
+
+    verdict = grade(env, weaker + new_file("notes.txt", "x\n"))
+
+    assert not verdict.passed
+    assert verdict.metrics["overridden_test_files"] == ["tests/test_calc.py"]
+
+
+def test_a_fix_with_tests_of_its_own_passes(env):
+    verdict = grade(env, GOLD + TEST_PATCH + new_file("tests/conftest.py", "x = 1\n"))
+
+    assert verdict.passed, verdict.why
+    assert verdict.metrics["steering_files"] == ["tests/conftest.py"]
+
+
+def test_wrong_line_numbers_are_forgiven_as_upstream_does(env):
+    assert grade(env, GOLD.replace("@@ -1,5 +1,5 @@", "@@ -7,5 +7,5 @@")).passed
+
+
+@pytest.mark.parametrize(
+    ("rule", "command"),
+    [
+        ("5.0", "patch --batch --forward --fuzz=5 -p1 -i PATCH"),
+        ("4.1", "patch --batch --fuzz=5 -p1 -i PATCH"),
+    ],
+)
+def test_each_version_applies_patches_its_own_way(env, rule, command):
+    verdict = grade(env, GOLD.rstrip("\n"), rule=rule)
+
+    assert verdict.passed
+    assert verdict.metrics["patch_applied"] == command
+    assert verdict.metrics["rule"].startswith(f"swebench {rule}")
+
+
+@pytest.mark.parametrize("number", range(9))
+def test_hostile_patches_fail(env, number):
+    plan = unittest_plan(env)
+    named = list(hostile_patches(TEST_PATCH, plan.fail_to_pass))
+    assert len(named) == 9
+    name, patch = named[number]
+
+    assert not grade_patch(plan, patch, env).passed, name
+
+
+def test_a_steering_file_hidden_in_an_odd_diff_is_found(env):
+    """A block without its `diff --git` line is applied by git, and is undone all the same."""
+    hidden = "--- /dev/null\n+++ b/sitecustomize.py\n@@ -0,0 +1 @@\n+raise SystemExit(0)\n"
+
+    verdict = grade(env, new_file("notes.txt", "x\n") + hidden)
+
+    assert not verdict.passed
+    assert verdict.metrics["steering_files"] == ["sitecustomize.py"]
+
+
+def test_a_test_patch_that_does_not_fit_is_an_error(env):
+    with pytest.raises(GraderError, match="test patch"):
+        grade(env, GOLD, test_patch=TEST_PATCH.replace("test_double", "test_other"))
+
+
+def test_no_history_but_one_commit(env):
+    log = env.run_command("git log --all --oneline; git stash list; git reflog | wc -l")
+
+    assert len(log.stdout.decode().strip().split("\n")) == 2
+
+
+def test_work_is_taken_as_a_diff(env):
+    env.write_file("calc.py", CALC.replace("a - b", "a + b"))
+    env.write_file("new.py", "x = 1\n")
+    base = "$(git rev-list --max-parents=0 HEAD)"
+    env.run_command("git -c user.name=a -c user.email=a@b commit -qam work")
+
+    diff = checkout.collect_diff(env, base)
+
+    assert "+    return a + b" in diff
+    assert "new.py" in diff
+    env.run_command("rm -rf .git")
+    assert checkout.collect_diff(env, base) == ""
+
+
+def test_git_sources_give_one_commit_of_the_past(tmp_path, monkeypatch):
+    from chimera.eval.kits.repositories.source import GitRepository
+
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    origin = tmp_path / "origin"
+    origin.mkdir()
+
+    def git(*arguments: str) -> str:
+        identity = ["-c", "user.name=a", "-c", "user.email=a@b"]
+        done = subprocess.run(
+            ["git", *identity, *arguments], cwd=origin, capture_output=True, text=True, check=True
+        )
+        return done.stdout.strip()
+
+    git("init", "-q")
+    commits = []
+    for text in ("base", "later"):
+        (origin / "file.txt").write_text(text)
+        git("add", ".")
+        git("commit", "-qm", text)
+        commits.append(git("rev-parse", "HEAD"))
+
+    tree = base_tree(GitRepository(str(origin), commits[0]))
+
+    assert (tree.path / "file.txt").read_text() == "base"
+    log = subprocess.run(
+        ["git", "-C", str(tree.path), "log", "--all", "--format=%s"], capture_output=True, text=True
+    )
+    assert log.stdout.split() == ["base"]
+    gone = subprocess.run(["git", "-C", str(tree.path), "cat-file", "-e", commits[1]])
+    assert gone.returncode != 0
+    assert base_tree(GitRepository(str(origin), commits[0])).path == tree.path
+
+
+def test_a_source_distribution_with_its_fix_taken_off(tmp_path, monkeypatch, index):
+    from chimera.eval.kits.repositories.source import SourceDistribution
+
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    fixed = CALC.replace("a - b", "a + b")
+    index("Calc_Tool", "1.0", {"calc.py": fixed, "PKG-INFO": "Name: calc-tool\nVersion: 1.0\n"})
+
+    tree = base_tree(SourceDistribution("calc-tool==1.0", (GOLD,)))
+
+    assert (tree.path / "calc.py").read_text() == CALC
+    assert list(tree.path.glob(".chimera-metadata/calc_tool-1.0.dist-info/METADATA"))
+
+
+@pytest.fixture
+def index(tmp_path, monkeypatch):
+    """A package index on this machine: `index(name, version, files)` publishes a distribution."""
+    import hashlib
+    import io
+    import tarfile
+    import threading
+    from functools import partial
+    from http.server import SimpleHTTPRequestHandler, ThreadingHTTPServer
+
+    root = tmp_path / "index"
+    root.mkdir()
+
+    class Quiet(SimpleHTTPRequestHandler):
+        def log_message(self, *arguments: object) -> None:
+            pass
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), partial(Quiet, directory=str(root)))
+    threading.Thread(target=server.serve_forever, daemon=True).start()
+    monkeypatch.setenv("PIP_INDEX_URL", f"http://127.0.0.1:{server.server_port}")
+
+    def publish(name: str, version: str, files: dict[str, str]) -> None:
+        stem = f"{name}-{version}"
+        content = io.BytesIO()
+        with tarfile.open(fileobj=content, mode="w:gz") as tar:
+            for path, text in files.items():
+                member = tarfile.TarInfo(f"{stem}/{path}")
+                member.size = len(text)
+                tar.addfile(member, io.BytesIO(text.encode()))
+        folder = root / name.lower().replace("_", "-")
+        folder.mkdir()
+        (folder / f"{stem}.tar.gz").write_bytes(content.getvalue())
+        digest = hashlib.sha256(content.getvalue()).hexdigest()
+        link = f'<a href="{stem}.tar.gz#sha256={digest}">{stem}.tar.gz</a>'
+        (folder / "index.html").write_text(link)
+
+    yield publish
+    server.shutdown()
+    server.server_close()

@@ -1,0 +1,146 @@
+"""Statistics against published values, and properties that must hold for all inputs."""
+
+from __future__ import annotations
+
+import math
+from fractions import Fraction
+from itertools import combinations
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimera.eval.runs import stats
+
+
+@pytest.mark.parametrize(
+    ("n", "c", "k", "expected"),
+    [
+        (10, 3, 5, 0.916667),  # the three below: values observed from the HumanEval estimator
+        (200, 10, 100, 0.999229),
+        (200, 1, 1, 0.005),
+        (5, 0, 1, 0.0),
+        (5, 5, 5, 1.0),
+    ],
+)
+def test_pass_at_k(n, c, k, expected):
+    assert stats.pass_at_k(n, c, k) == pytest.approx(expected, abs=1e-6)
+
+
+@given(st.integers(1, 9), st.data())
+def test_pass_at_k_and_pass_hat_k_count_all_draws(n, data):
+    c, k = data.draw(st.integers(0, n)), data.draw(st.integers(1, n))
+    draws = list(combinations([True] * c + [False] * (n - c), k))
+    some = Fraction(sum(any(draw) for draw in draws), len(draws))
+    every = Fraction(sum(all(draw) for draw in draws), len(draws))
+
+    assert stats.pass_at_k(n, c, k) == pytest.approx(float(some))
+    assert stats.pass_hat_k(n, c, k) == pytest.approx(float(every))
+
+
+@pytest.mark.parametrize("counts", [(5, 6, 1), (5, -1, 1), (5, 2, 0), (5, 2, 6)])
+def test_impossible_counts_are_refused(counts):
+    with pytest.raises(ValueError, match="need"):
+        stats.pass_at_k(*counts)
+
+
+@pytest.mark.parametrize(
+    ("passed", "total", "low", "high"),
+    [  # Newcombe 1998, table I, method 3 (Wilson's score without continuity correction)
+        (81, 263, 0.2553, 0.3662),
+        (15, 148, 0.0624, 0.1605),
+        (0, 20, 0.0000, 0.1611),
+        (1, 29, 0.0061, 0.1718),
+    ],
+)
+def test_wilson_gives_newcombes_published_intervals(passed, total, low, high):
+    assert stats.wilson(passed, total) == pytest.approx((low, high), abs=5e-5)
+
+
+@given(st.integers(0, 500), st.integers(0, 500), st.sampled_from([0.8, 0.95, 0.99]))
+def test_wilson_holds_the_rate_and_stays_within_bounds(passed, failed, confidence):
+    low, high = stats.wilson(passed, passed + failed, confidence)
+
+    assert 0 <= low <= high <= 1
+    if passed + failed:
+        assert low <= passed / (passed + failed) <= high
+
+
+@pytest.mark.parametrize(
+    ("b", "c", "p"),
+    [(0, 0, 1.0), (1, 0, 1.0), (0, 5, 0.0625), (1, 9, 22 / 1024), (6, 16, 0.0525)],
+)
+def test_mcnemar_exact(b, c, p):
+    assert stats.mcnemar_exact(b, c) == pytest.approx(p, abs=5e-5)
+    assert stats.mcnemar_exact(c, b) == pytest.approx(p, abs=5e-5)
+
+
+def test_mcnemar_survives_thousands_of_pairs():
+    assert stats.mcnemar_exact(2000, 3000) < 1e-40
+
+
+def test_permutation_is_exact_for_few_differences():
+    # Fisher's own example of Darwin's maize is too long for exactness; this one is by hand:
+    # of 2^4 sign patterns of 1, 2, 3, 4 only the two with equal signs reach |sum| = 10.
+    assert stats.paired_permutation([1, 2, 3, 4]) == pytest.approx(2 / 16)
+
+
+def test_permutation_of_darwins_maize_agrees_with_fisher():
+    differences = [49, -67, 8, 16, 6, 23, 28, 41, 14, 29, 56, 24, 75, 60, -48]
+    assert stats.paired_permutation(differences) == pytest.approx(0.05267, abs=5e-5)
+
+
+@settings(deadline=None, max_examples=15)
+@given(st.lists(st.integers(-5, 5), min_size=17, max_size=40))
+def test_sampled_permutation_is_a_probability_and_repeats(differences):
+    first = stats.paired_permutation(differences, resamples=200, seed=1)
+
+    assert 0 < first <= 1
+    assert first == stats.paired_permutation(differences, resamples=200, seed=1)
+
+
+def test_bootstrap_of_clusters_is_wider_than_of_single_trials():
+    clusters = [[1.0] * 10 if task % 2 else [0.0] * 10 for task in range(20)]
+    low, high = stats.clustered_bootstrap(clusters)
+    single_low, single_high = stats.clustered_bootstrap([[v] for c in clusters for v in c])
+
+    assert high - low > 2 * (single_high - single_low)
+    assert low < 0.5 < high
+
+
+def test_a_clean_sweep_is_no_certainty():
+    assert stats.clustered_bootstrap([[1.0] * 5] * 3) == stats.wilson(3, 3)
+    assert stats.clustered_bootstrap([[0.0] * 5] * 3) == stats.wilson(0, 3)
+
+
+@given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=4), max_size=12))
+def test_bootstrap_stays_within_bounds_and_repeats(clusters):
+    interval = stats.clustered_bootstrap(clusters, resamples=50)
+
+    assert 0 <= interval[0] <= interval[1] <= 1
+    assert interval == stats.clustered_bootstrap(clusters, resamples=50)
+
+
+def test_coverage_bounds_span_what_missing_verdicts_could_be():
+    assert stats.coverage_bounds(6, 10, 3) == (0.6, 0.9)
+    assert stats.coverage_bounds(0, 0, 0) == (0.0, 1.0)
+
+
+def test_comparison_pairs_only_common_tasks():
+    first = {"a": [1.0], "b": [1.0], "c": [0.0], "only here": [1.0]}
+    second = {"a": [1.0], "b": [0.0], "c": [0.0]}
+    comparison = stats.compare_paired(first, second)
+
+    assert (comparison.tasks, comparison.only_first, comparison.only_second) == (3, ("b",), ())
+    assert comparison.difference == pytest.approx(-1 / 3)
+    assert comparison.mcnemar == 1.0
+
+
+def test_comparison_of_several_samples_has_no_mcnemar():
+    assert stats.compare_paired({"a": [1, 0]}, {"a": [0, 0]}).mcnemar is None
+
+
+def test_percentile():
+    assert stats.percentile([1, 2, 3, 4], 0.5) == 2.5
+    assert stats.percentile([], 0.95) == 0.0
+    assert math.isclose(stats.percentile(range(101), 0.95), 95)

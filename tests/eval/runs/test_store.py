@@ -1,0 +1,143 @@
+"""The run store gives back what was written, loses nothing, and keeps no secret."""
+
+from __future__ import annotations
+
+import sqlite3
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.eval.runs.files import find_run, new_run_path
+from chimera.eval.runs.store import RunStore, StoredBudget
+from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.providers.meter import CallRecord
+from chimera.types import Message, Step, ToolCall, Usage
+
+RECORD = TrialRecord(
+    task_id="t/1",
+    sample=2,
+    digest="d",
+    submission=Submission("x = 1", "solution", {"a.bin": b"\x00\xff"}, {"k": [1]}, "```x = 1```"),
+    verdict=Verdict(False, "assert x == 2", 0.25, {"m": 1}, {"log": "…", "shot.png": b"\x89PNG"}),
+    usage=Usage(10, 5, 1),
+    cost=0.125,
+    steps=3,
+    duration=1.5,
+    attempts=2,
+    started=100.0,
+    stop_reason="done",
+    calls=(CallRecord("m", Usage(10, 5, 1), 0.125, 100.0, 1.0),),
+    trajectory=(
+        Step(Message.assistant("hi", [ToolCall("1", "bash", {"command": "ls"})]), Usage(1, 1)),
+        Step(Message.tool("a.txt", "1")),
+    ),
+)
+
+
+@pytest.fixture
+def store(tmp_path):
+    with RunStore(tmp_path / "run.chi", create=True) as opened:
+        yield opened
+
+
+def test_a_trial_comes_back_whole(store):
+    store.write(RECORD)
+
+    assert store.record("t/1", 2) == RECORD
+
+
+def test_an_error_comes_back_as_an_error(store):
+    record = TrialRecord("t", 0, "d", error=TrialError("provider", "HTTP 500", True))
+    store.write(record)
+
+    assert store.record("t", 0) == record
+    assert store.record("t", 0).status == "error"
+
+
+def test_a_trial_is_there_once_however_often_it_is_written(store):
+    for _ in range(3):
+        store.write(RECORD)
+
+    assert store.trial_keys() == [("t/1", 2)]
+    assert list(store.rows("SELECT COUNT(*) FROM calls")) == [(1,)]
+
+
+def test_the_state_tells_trials_with_a_verdict_from_the_rest(store):
+    store.write(RECORD)
+    store.write(TrialRecord("e", 0, "d2", error=TrialError("agent", "x")))
+    store.write(TrialRecord("s", 0, "d3", submission=Submission("x")))
+
+    assert store.state("t/1", 2) == ("d", True)
+    assert store.state("e", 0) == ("d2", False)
+    assert store.state("s", 0) == ("d3", False)
+    assert store.state("t/1", 0) is None
+
+
+def test_a_transaction_that_fails_leaves_no_trace(store):
+    broken = TrialRecord("b", 0, "d", verdict=Verdict(True, metrics={"x": object()}))
+
+    with pytest.raises(TypeError):
+        store.write(broken)
+
+    assert store.trial_keys() == []
+    store.write(RECORD)
+
+
+def test_secrets_are_never_written(tmp_path, monkeypatch):
+    secret = "sk-live-0123456789abcdefghijklmnop"
+    monkeypatch.setenv("OPENAI_API_KEY", secret)
+    path = tmp_path / "run.chi"
+    with RunStore(path, create=True) as store:
+        store.set_manifest({"command": f"--api-key {secret}"})
+        store.add_tasks([{"id": "t", "prompt": secret}])
+        store.write(
+            TrialRecord(
+                "t",
+                0,
+                "d",
+                submission=Submission(secret, raw=secret, data={"k": secret}),
+                verdict=Verdict(False, secret, metrics={"m": secret}, evidence={"e": secret}),
+                calls=(CallRecord("m", Usage(), 0.0, 0.0, 0.0, error=secret),),
+                trajectory=(Step(Message.user(secret)),),
+            )
+        )
+        store.write(TrialRecord("u", 0, "d", error=TrialError("provider", secret)))
+        whole = repr([store.record("t", 0), store.record("u", 0), store.manifest()])
+
+    assert secret not in whole
+    assert all(secret.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+
+
+def test_reservations_of_a_killed_run_count_as_spent(store):
+    budget = StoredBudget(1.0, store)
+    budget.reserve(0.4)
+    budget.settle(0.4, 0.1)
+    budget.reserve(0.3)  # under way when the process dies
+
+    assert StoredBudget(1.0, store).spent == pytest.approx(0.4)
+
+
+def test_a_file_that_is_no_run_is_refused(tmp_path):
+    (tmp_path / "a.chi").write_text("something else entirely")
+    with pytest.raises(UsageError, match="not a run"):
+        RunStore(tmp_path / "a.chi")
+    other = sqlite3.connect(tmp_path / "b.chi")
+    other.execute("CREATE TABLE t (x)")
+    other.close()
+    with pytest.raises(UsageError, match="not a run"):
+        RunStore(tmp_path / "b.chi")
+    with pytest.raises(UsageError, match="no run at"):
+        RunStore(tmp_path / "c.chi")
+
+
+def test_runs_are_found_by_name_beginning_and_latest(tmp_path):
+    first = new_run_path(tmp_path, "human-eval", "local/smollm2")
+    second = new_run_path(tmp_path, "human-eval", "local/smollm2")
+    assert first != second
+    assert find_run("latest", tmp_path) == max(first, second)
+    assert find_run(str(first), tmp_path) == first
+    assert find_run(second.stem, tmp_path) == second
+    with pytest.raises(UsageError, match="no run 'nope'"):
+        find_run("nope", tmp_path)
+    with pytest.raises(UsageError, match="several"):
+        find_run(first.stem[:8], tmp_path)
