@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import Any, Self
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine
 from chimera.errors import UsageError
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolCall, ToolResult
@@ -64,7 +64,7 @@ class Toolbox:
     """Tools by name; whatever a model asks for gets an answer it can work with."""
 
     def __init__(self, tools: Sequence[str | Tool], env: Environment, output_chars: int) -> None:
-        usable = tools if "commands" in env.capabilities else ()
+        usable = tools if isinstance(env, Machine) else ()
         self.own = [_make(tool) if isinstance(tool, str) else tool for tool in usable]
         self._made = [
             tool for tool, asked in zip(self.own, usable, strict=True) if isinstance(asked, str)

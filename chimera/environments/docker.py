@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Self
 
 from chimera.environments import archives, engine
-from chimera.environments.base import Environment, EnvironmentSpec, Process
+from chimera.environments.base import EnvironmentSpec, Machine, Process
 from chimera.environments.engine import Engine
 from chimera.environments.provision import provisioned
 from chimera.environments.streams import Kept, collect, command_result
@@ -59,7 +59,7 @@ exit 1
 """
 
 
-class DockerEnvironment(Environment):
+class DockerEnvironment(Machine):
     """A container of its own: the task's image, no network unless asked, bounded resources.
 
     Without the capability "root" in the spec's needs, the container has no kernel capabilities and

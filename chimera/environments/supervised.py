@@ -20,7 +20,7 @@ from typing import IO, Any
 
 from chimera.confinement.cgroups import Cgroup
 from chimera.environments import archives
-from chimera.environments.base import READ_BYTES, Environment, EnvironmentSpec, Process
+from chimera.environments.base import READ_BYTES, EnvironmentSpec, Machine, Process
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult
@@ -29,7 +29,7 @@ GUEST = Path(__file__).with_name("guest.py")
 KILLED = 137
 
 
-class SupervisedEnvironment(Environment):
+class SupervisedEnvironment(Machine):
     """Commands and files by way of the guest; subclasses say how the guest is started."""
 
     #: The directory no file operation leaves, as the guest sees it.

@@ -7,7 +7,7 @@ import secrets
 import shlex
 from xml.etree import ElementTree
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import UsageError
 from chimera.types import TestResult
 
@@ -15,7 +15,7 @@ REPORT_BYTES = 32 * 1024**2
 PYTEST = re.compile(r"(^|[\s/;&])(pytest|py\.test)(\s|$)")
 
 
-def run_tests(env: Environment, command: str, *, timeout: float) -> TestResult:
+def run_tests(env: Machine, command: str, *, timeout: float) -> TestResult:
     """Counts and outcomes by name. No report, a broken one, or an exit code that contradicts it
     counts as an error, so that it is never a pass."""
     report = f"{secrets.token_hex(16)}.xml"

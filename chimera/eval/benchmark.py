@@ -77,6 +77,10 @@ class Benchmark(ABC, Generic[TaskT]):
         """Whether a stored submission is all that `grade` needs."""
         return self.grading != "same"
 
+    def agent_seconds(self, task: TaskT) -> float | None:
+        """How long the protocol lets an agent work on the task; None: as long as the run allows."""
+        return None
+
     def gold(self, task: TaskT) -> Submission | None:
         """The reference answer, when the data set has one."""
         return None

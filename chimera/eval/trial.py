@@ -193,14 +193,15 @@ def _without_network(start: StartEnvironment) -> StartEnvironment:
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     """Let the agent work, then take what it hands in."""
     meter = account.meter
-    seconds = _seconds(spec.limits, env)
+    seconds = _seconds(spec)
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
-        meter.deadline = env.deadline = time.monotonic() + seconds
+        meter.deadline = time.monotonic() + seconds
     if hasattr(spec.agent, "submit"):
         agent = cast("Submitter", spec.agent)
         with _boundary(AgentError, "handing in"):
             return agent.submit(spec.benchmark, spec.task, spec.sample, env)
+    env.deadline = meter.deadline
     try:
         with _boundary(AgentError, "the agent"):
             result = _run_agent(spec.agent, spec.task["prompt"], env, seconds)
@@ -215,12 +216,10 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         return spec.benchmark.collect(spec.task, result, env)
 
 
-def _seconds(limits: Limits, env: Environment) -> float | None:
+def _seconds(spec: TrialSpec) -> float | None:
     """How long the agent may work: the user's limit or the task's own, whichever ends first."""
-    if env.deadline is None:
-        return limits.seconds
-    left = max(0.0, round(env.deadline - time.monotonic(), 1))
-    return left if limits.seconds is None else min(left, limits.seconds)
+    bounds = (spec.limits.seconds, spec.benchmark.agent_seconds(spec.task))
+    return min((seconds for seconds in bounds if seconds is not None), default=None)
 
 
 def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | None) -> AgentResult:

@@ -211,7 +211,7 @@ def test_a_command_is_not_run_under_a_budget_it_cannot_keep(local_env: Environme
 
 
 def test_a_command_needs_somewhere_to_run():
-    with pytest.raises(UsageError, match="environment with commands"):
+    with pytest.raises(UsageError, match="choose --environment bubblewrap or docker"):
         create_agent("command:true").run("?", NoEnvironment())
 
 

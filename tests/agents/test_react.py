@@ -14,8 +14,9 @@ import pytest
 from chimera.agents import create_agent
 from chimera.agents.compaction import SummaryCompaction
 from chimera.agents.react import LoopConfig, ReactAgent
-from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.environments import Environment, EnvironmentSpec, machine, start_environment
 from chimera.environments.none import NoEnvironment
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import ProviderError, UsageError
 from chimera.providers import ContextOverflow, Provider, Request, create_provider
 from chimera.providers.base import CallFailed
@@ -162,6 +163,16 @@ def test_without_commands_there_are_no_tools(script: Script):
     ReactAgent(provider=provider).run("?", NoEnvironment())
 
     assert [[tool.name for tool in request.tools] for request in provider.requests] == [[]]
+
+
+def test_a_machine_around_another_has_its_tools_and_capabilities(local_env: Environment):
+    provider = Recording(name="recording", model="recording")
+    wrapped = WrappedMachine(machine(local_env))
+
+    ReactAgent(provider=provider, tools=("bash",)).run("?", wrapped)
+
+    assert [[tool.name for tool in request.tools] for request in provider.requests] == [["bash"]]
+    assert wrapped.capabilities == local_env.capabilities
 
 
 def test_one_agent_serves_many_trials_at_once(script: Script):

@@ -257,10 +257,8 @@ def test_a_time_limit_leaves_a_quick_agent_alone():
 @pytest.mark.parametrize(("own", "asked", "left"), [(30, None, 30), (30, 60, 30), (60, 30, 30)])
 def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked, left):
     class Timed(Yes):
-        def open_environment(self, task, start):
-            env = start(None)
-            env.deadline = time.monotonic() + own
-            return env
+        def agent_seconds(self, task):
+            return own
 
     class Looks:
         def run(self, prompt, env):
@@ -273,6 +271,14 @@ def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked,
     record = run_trial(spec(Timed(), agent=Looks(), limits=Limits(seconds=asked)))
 
     assert record.passed, record.why
+
+
+def test_a_reference_solution_is_not_held_to_the_time_of_agents():
+    class Oracle:
+        def submit(self, benchmark, task, sample, env):
+            return Submission("yes" if env.deadline is None else "no")
+
+    assert run_trial(spec(agent=Oracle(), limits=Limits(seconds=60))).passed
 
 
 def test_a_submission_is_checkpointed_only_when_it_was_paid_for():

@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 from chimera import __version__
 from chimera.agents.terminal.loop import MAX_TURNS, SYSTEM_PROMPT, Progress, TerminalLoop
 from chimera.agents.terminal.tmux import TmuxTerminal, key_arguments
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, machine
 from chimera.errors import ChimeraError, LimitReached
 from chimera.providers import create_provider
 from chimera.providers.base import Provider
@@ -73,7 +73,7 @@ class TerminalAgent:
             seed=self.seed,
             system_prompt=self.system_prompt,
         )
-        terminal, progress = TmuxTerminal.inside(env), Progress()
+        terminal, progress = TmuxTerminal.inside(machine(env)), Progress()
         try:
             terminal.start()  # not stopped: what it runs may be the solution
             loop.run(

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 
 WIDTH, HEIGHT, HISTORY_LINES = 160, 40, 50_000
@@ -68,7 +68,7 @@ class TmuxTerminal:
         self.name = name or f"chimera-{secrets.token_hex(4)}"
 
     @classmethod
-    def inside(cls, env: Environment) -> Self:
+    def inside(cls, env: Machine) -> Self:
         """A session inside one of Chimera's own environments."""
 
         def run(command: Sequence[str]) -> tuple[int, str]:

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
@@ -188,7 +188,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return self._spec(task, "", {*task["tests"]})
 
     def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
-        inner = start(self.environment(task))
+        inner = machine(start(self.environment(task)))
         return TwoAttempts(inner, self._judge(task, start), task["editable"], self.attempts)
 
     def open_grading_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
@@ -259,6 +259,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(
                 False, "the files are not the expected ones", metrics, decided_by="diff"
             )
+        env = machine(env)
         for path, content in files.items():
             env.write_file(f"{name}/{path}", content)
         directory = Path(task["directory"])

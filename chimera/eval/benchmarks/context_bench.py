@@ -12,7 +12,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import DatasetError, EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
@@ -214,7 +214,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         return Submission(
             text=result.output,
             raw=result.output,
-            files=_artefacts(env, task["id"], stated.get("sandbox_path")),
+            files=_artefacts(machine(env), task["id"], stated.get("sandbox_path")),
             data={"skills": stated.get("skills"), "skills_files": stated.get("skills_files")},
         )
 
@@ -341,7 +341,7 @@ def regex_match(truth: str, submission: str) -> float:
 TOOL_GRADERS = {"exact_match": exact_match, "contains": contains, "regex_match": regex_match}
 
 
-def _artefacts(env: Environment, task_id: str, stated: Any) -> dict[str, bytes]:
+def _artefacts(env: Machine, task_id: str, stated: Any) -> dict[str, bytes]:
     """Files below the task's own directory; a stated path that leads elsewhere counts as none."""
     if not isinstance(stated, str) or PurePosixPath(stated.rstrip("/")).name != task_id:
         return {}

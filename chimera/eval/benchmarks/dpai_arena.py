@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, NotRequired
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
@@ -223,6 +223,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"track": task["track"]}
             )
+        env = machine(env)
         baseline = self._build(task, env)
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
@@ -256,7 +257,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             metrics.update(measured)
         return Verdict(not why, why, metrics=metrics, evidence=evidence)
 
-    def _build(self, task: ArenaTask, env: Environment) -> maven.Build:
+    def _build(self, task: ArenaTask, env: Machine) -> maven.Build:
         goals = GOALS[task["track"]]
         if task["build_system"] == "gradle":
             line = f"gradle --offline test --no-daemon --continue {task['test_args']}"
@@ -265,16 +266,14 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             line = maven.command([*goals, *keep_on], arguments=task["test_args"])
         return maven.run_tests(env, line, timeout=self.test_timeout)
 
-    def _measure(self, task: ArenaTask, env: Environment) -> Any:
+    def _measure(self, task: ArenaTask, env: Machine) -> Any:
         if task["track"] == "coverage":
             return maven.line_coverage(env)
         if task["track"] == "static-analysis":
             return maven.violations(env)
         return None
 
-    def _condition(
-        self, task: ArenaTask, before: Any, env: Environment
-    ) -> tuple[str, dict[str, JSON]]:
+    def _condition(self, task: ArenaTask, before: Any, env: Machine) -> tuple[str, dict[str, JSON]]:
         """Why the track's own condition does not hold ("" when it does), and what was measured."""
         required = task.get("required") or {}
         if task["track"] == "coverage":

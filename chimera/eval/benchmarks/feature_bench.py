@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.datasets import Row
@@ -181,6 +181,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         metrics: dict[str, JSON] = {"pass_rate": 0.0, "level": task["level"]}
         if not submission.text.strip():
             return Verdict(False, "the submission is an empty patch", score=0.0, metrics=metrics)
+        env = machine(env)
         application = apply_submission(
             env,
             submission.text,
@@ -247,7 +248,7 @@ class FileRun:
     log: str
 
 
-def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
+def _run(task: FeatureTask, env: Machine, file: str) -> FileRun:
     """Run one test file.
 
     Upstream takes exit code 0 as success; here at least one test must also be known to have passed.
@@ -281,7 +282,7 @@ def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
     return FileRun(statuses, 0, "", log)
 
 
-def _bring_tests(task: FeatureTask, env: Environment) -> None:
+def _bring_tests(task: FeatureTask, env: Machine) -> None:
     env.write_file("/tmp/tests.diff", task["test_patch"].rstrip("\n") + "\n")
     target = shlex.quote(task["fail_to_pass"][0])
     reverse = " -R" if task["test_patch_removes"] else ""
@@ -289,13 +290,13 @@ def _bring_tests(task: FeatureTask, env: Environment) -> None:
     _must(env, command, "the tests put in place")
 
 
-def _install_package(env: Environment) -> None:
+def _install_package(env: Machine) -> None:
     """Level 2: what was written is installed, and the project's own files take its place."""
     env.run_command(["bash", "-c", f"{ACTIVATE}pip install ."], cwd=TESTBED, timeout=600)
     _must(env, f"rm -rf {TESTBED}/* && cp -r {PROJECT}/* {TESTBED}/", "the project restored")
 
 
-def _make_start(task: FeatureTask, env: Environment) -> None:
+def _make_start(task: FeatureTask, env: Machine) -> None:
     """The official starting state inside an official image: the project without the feature at
     level 1, nothing at level 2."""
     if task["level"] == "lv2":
@@ -312,7 +313,7 @@ def _make_start(task: FeatureTask, env: Environment) -> None:
     checkout.hide_history(env)
 
 
-def _must(env: Environment, script: str, what: str) -> None:
+def _must(env: Machine, script: str, what: str) -> None:
     result = env.run_command(script, cwd=TESTBED, timeout=600)
     if result.exit_code != 0:
         raise GraderError(f"{what}: cannot be done: {result.output[-300:]}")

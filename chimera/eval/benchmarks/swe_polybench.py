@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs as polybench_logs
@@ -168,6 +168,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             return Verdict(
                 False, "the submission is an empty patch", metrics={**metrics, "generation": False}
             )
+        env = machine(env)
         before = _sources(env, patch)
         application = apply_submission(
             env,
@@ -199,7 +200,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             metrics["restored_scripts"] = _keep_scripts(env)
         return self._tested(task, env, metrics)
 
-    def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
+    def _tested(self, task: PolyBenchTask, env: Machine, metrics: dict[str, JSON]) -> Verdict:
         timeout = self.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
         reader = polybench_logs.reader(task["repo"], task["language"])
         run = run_watched(
@@ -294,7 +295,7 @@ def _nodes(value: Any) -> list[str] | None:
     return [str(node) for node in value] if value else None
 
 
-def _keep_scripts(env: Environment) -> list[str]:
+def _keep_scripts(env: Machine) -> list[str]:
     """Put back the parts of package.json that say how tests are run; the parts that differed."""
     base = env.run_command("git show HEAD:package.json", cwd=TESTBED)
     try:
@@ -310,7 +311,7 @@ def _keep_scripts(env: Environment) -> list[str]:
     return changed
 
 
-def _sources(env: Environment, patch: str) -> dict[str, bytes]:
+def _sources(env: Machine, patch: str) -> dict[str, bytes]:
     found = {}
     for file in patches.parse(patch):
         if file.old and file.old == file.new and not re.search(r"(^|/)\.\.(/|$)", file.old):

@@ -7,7 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swt_bench.generated_tests import (
@@ -18,7 +18,7 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
     judge,
 )
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
-from chimera.eval.benchmarks._swt_bench.reopened import ReopenedEnvironment
+from chimera.eval.benchmarks._swt_bench.reopened import ReopenedMachine
 from chimera.eval.data.datasets import Row, datasets_dir
 from chimera.eval.kits.repositories import checkout, patches
 from chimera.eval.kits.repositories.hostile import new_file
@@ -118,7 +118,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
         def with_mounts(spec: EnvironmentSpec) -> Environment:
             return start(replace(spec, mounts={**spec.mounts, **mounts}))
 
-        return ReopenedEnvironment(lambda: checkout.open_virtualenv(setup, with_mounts))
+        return ReopenedMachine(lambda: checkout.open_virtualenv(setup, with_mounts))
 
     def _setup(self, task: SWEBenchTask) -> checkout.PythonSetup:
         return task["instance"].setup(self.source_kind, self.repositories, self.interpreters)
@@ -159,7 +159,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
     # --- grading
 
     def grade(self, task: SWEBenchTask, submission: Submission, env: Environment) -> Verdict:
-        if not isinstance(env, ReopenedEnvironment):
+        if not isinstance(env, ReopenedMachine):
             raise GraderError("SWT-Bench grades in environments that it opens itself")
         instance, patch = task["instance"], submission.text
         if not patch.strip():
@@ -198,7 +198,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
         return Verdict(judgement.resolved, _why(judgement), metrics=metrics, evidence=evidence)
 
     def _pair(
-        self, task: SWEBenchTask, env: ReopenedEnvironment, directed_by: str, tests: str
+        self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
     ) -> Pair | None:
         """The test files of `directed_by`, with the patch `tests` in, without and with the fix."""
         runs = []
@@ -209,7 +209,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
                 runs.append(self._run(task, inside, directed_by))
         return Pair(*runs)
 
-    def _run(self, task: SWEBenchTask, env: Environment, directed_by: str) -> Run:
+    def _run(self, task: SWEBenchTask, env: Machine, directed_by: str) -> Run:
         if self.mode == "reproduction":
             script = ["python", f"{TESTBED}/{self.reproduction_script}"]
             result = env.run_command(script, cwd=TESTBED, timeout=self.test_timeout)
@@ -258,7 +258,7 @@ def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
     }
 
 
-def _applied(env: Environment, patch: str) -> bool:
+def _applied(env: Machine, patch: str) -> bool:
     if not patch.strip():
         return True
     if patches.reaches_into_git(patch):
@@ -268,7 +268,7 @@ def _applied(env: Environment, patch: str) -> bool:
     return env.run_command(command, cwd=TESTBED, timeout=120).exit_code == 0
 
 
-def _as_applied(env: ReopenedEnvironment, patch: str) -> str:
+def _as_applied(env: ReopenedMachine, patch: str) -> str:
     """The patch with the line numbers it has in the tree, where it may apply with offsets."""
     with env.fresh() as inside:
         if not _applied(inside, patch):

@@ -286,9 +286,9 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     # ------------------------------------------------------------------------------ grading
 
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
-        delegate = getattr(env, "evaluate_task", None)
-        if callable(delegate):
-            return Verdict.of(delegate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return Verdict.of(decided)
         evaluation = json.loads(self._resolved(json.dumps(task["eval"])))
         check = Evaluation.parse(evaluation, task["intent"])
         answer, url, source = self._handed_in(submission, env)

@@ -108,6 +108,7 @@ def test_the_toml_form(tmp_path):
     assert (task["memory_mb"], task["network"], task["cpus"]) == (1024, False, 1.0)
     assert task["metadata"] == {"difficulty": "easy"}
     assert resolved(task["verifier_variables"]) == {"GREETING": "hello"}
+    assert TerminalBench(tmp_path, time_factor=2.0).agent_seconds(task) == 240.0
 
 
 def test_the_yaml_form(tmp_path):

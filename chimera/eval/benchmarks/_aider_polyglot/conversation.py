@@ -6,8 +6,8 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from chimera.environments.base import Environment
-from chimera.environments.wrapped import WrappedEnvironment
+from chimera.environments.base import Machine
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import EnvironmentFault
 
 #: More test output than this is cut in the middle before a model sees it.
@@ -66,7 +66,7 @@ def second_message(output: str, editable: Sequence[str]) -> str:
     )
 
 
-class TwoAttempts(WrappedEnvironment):
+class TwoAttempts(WrappedMachine):
     """An agent's environment whose other side runs the tests and, once, tells what they printed.
 
     `judge` is given the solution files and returns the message for the model, or None when the
@@ -77,7 +77,7 @@ class TwoAttempts(WrappedEnvironment):
 
     def __init__(
         self,
-        inner: Environment,
+        inner: Machine,
         judge: Callable[[Mapping[str, bytes]], str | None],
         editable: Sequence[str],
         attempts: int,

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
@@ -70,7 +70,7 @@ class Language:
 
     name: str
     script: str
-    read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
+    read: Callable[[Machine, CommandResult], tuple[TestResult | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
@@ -78,7 +78,7 @@ class Language:
 
 
 def run_tests(
-    env: Environment, language: Language, exercise: str, toolchain: Toolchain, timeout: float
+    env: Machine, language: Language, exercise: str, toolchain: Toolchain, timeout: float
 ) -> TestRun:
     """Run the exercise in the directory `exercise` of `env` by its language's own command."""
     done = env.run_command(
@@ -92,7 +92,7 @@ def run_tests(
 
 
 def run_command(
-    env: Environment,
+    env: Machine,
     language: Language,
     command: str,
     exercise: str,
@@ -111,30 +111,30 @@ def run_command(
     return TestRun(result, done.output, done.exit_code, done.timed_out)
 
 
-def _scratch_file(env: Environment, name: str) -> bytes:
+def _scratch_file(env: Machine, name: str) -> bytes:
     try:
         return env.read_file(f"{SCRATCH}/{name}")
     except (OSError, EnvironmentFault):
         return b""
 
 
-def _junit(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _junit(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
     return reports.junit(_scratch_file(env, "report.xml")), done.output
 
 
-def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
     return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
 
 
-def _jest(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _jest(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
     return reports.jest(_scratch_file(env, "report.json")), done.output
 
 
-def _cargo(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _cargo(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _go(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
     result, text = reports.go_events(done.stdout)
     return result, text + done.stderr.decode("utf-8", "replace")
 

@@ -15,7 +15,7 @@ from collections.abc import Callable, Collection, Iterable, Iterator
 from dataclasses import dataclass
 from typing import Any
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.watch import Account, Watch, place_watch, read_account
 from chimera.types import CommandResult
@@ -115,7 +115,7 @@ class WatchedRun:
 
 
 def run_watched(
-    env: Environment,
+    env: Machine,
     command: str,
     *,
     language: str,
@@ -187,7 +187,7 @@ def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
             yield event
 
 
-def _lines(env: Environment, path: str) -> list[str]:
+def _lines(env: Machine, path: str) -> list[str]:
     try:
         content = env.read_file(path).decode("utf-8", "replace")
     except (EnvironmentFault, OSError):

@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.cache import digest, made_once
 
@@ -48,7 +48,7 @@ class CoverageTool:
     def mounts(self) -> dict[str, str]:
         return {str(self.folder): str(self.folder)}
 
-    def place(self, env: Environment, files: Sequence[str], root: str) -> dict[str, str]:
+    def place(self, env: Machine, files: Sequence[str], root: str) -> dict[str, str]:
         """Prepare a run that measures `files`; the variables that the test command needs."""
         listed = "\n".join(f"    {root}/{name}" for name in files)
         env.write_file(f"{PLACE}/rc", _CONFIG.format(place=PLACE, files=listed))
@@ -60,7 +60,7 @@ class CoverageTool:
             "PYTHONPATH": f"{PLACE}/start:{self.folder}",
         }
 
-    def read(self, env: Environment, root: str) -> dict[str, dict[int, int]]:
+    def read(self, env: Machine, root: str) -> dict[str, dict[int, int]]:
         """Tests that reached each executable line, by path below `root`; empty when nothing ran."""
         env.write_file(f"{PLACE}/report.py", _REPORT.format(place=PLACE))
         variables = {"PYTHONPATH": str(self.folder), "COVERAGE_PROCESS_START": ""}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, ResourceLimits, machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
@@ -44,7 +44,7 @@ class PythonSetup:
         )
 
 
-def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:
+def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Machine:
     """A fresh copy of the tree at TESTBED, with the shared virtual environment beside it."""
     tree, packages = setup.tree(), setup.environment()
     spec = EnvironmentSpec(
@@ -54,7 +54,7 @@ def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:
         variables=packages.variables(),
         limits=LIMITS,
     )
-    return _with_tree(start(spec), tree)
+    return _with_tree(machine(start(spec)), tree)
 
 
 def open_tree(
@@ -63,7 +63,7 @@ def open_tree(
     *,
     variables: Mapping[str, str] | None = None,
     mounts: Mapping[str, str] | None = None,
-) -> Environment:
+) -> Machine:
     """A fresh copy of a tree at TESTBED, with this machine's own tools."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands"}),
@@ -72,12 +72,12 @@ def open_tree(
         variables=dict(variables or {}),
         limits=LIMITS,
     )
-    return _with_tree(start(spec), tree)
+    return _with_tree(machine(start(spec)), tree)
 
 
 def open_image(
     image: str, start: StartEnvironment, *, variables: Mapping[str, str] | None = None
-) -> Environment:
+) -> Machine:
     """A container of an image that has the repository at TESTBED."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands", "image"}),
@@ -86,10 +86,10 @@ def open_image(
         variables=dict(variables or {}),
         limits=LIMITS,
     )
-    return start(spec)
+    return machine(start(spec))
 
 
-def _with_tree(env: Environment, tree: BaseTree) -> Environment:
+def _with_tree(env: Machine, tree: BaseTree) -> Machine:
     try:
         env.copy_in(tree.path, TESTBED)
         check = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=TESTBED)
@@ -101,7 +101,7 @@ def _with_tree(env: Environment, tree: BaseTree) -> Environment:
     return env
 
 
-def collect_diff(env: Environment, base: str, root: str = TESTBED) -> str:
+def collect_diff(env: Machine, base: str, root: str = TESTBED) -> str:
     """All that differs from commit `base` in the working tree, new files and commits included."""
     command = (
         f"{_SAFE_GIT} add --all && "
@@ -120,20 +120,20 @@ def reply_submission(reply: str) -> Submission:
 
 def tree_submission(env: Environment, reply: str) -> Submission:
     """What was changed in the working tree; a patch in the reply where the tree is untouched."""
-    diff = collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+    diff = collect_diff(machine(env), "$(git rev-list --max-parents=0 HEAD)")
     if diff.strip():
         return Submission(text=diff, form="model_patch", raw=reply)
     return reply_submission(reply)
 
 
-def head(env: Environment, root: str = TESTBED) -> str:
+def head(env: Machine, root: str = TESTBED) -> str:
     result = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=root)
     if result.exit_code != 0:
         raise EnvironmentFault(f"{root} is not a git repository: {result.output[-200:]}")
     return result.stdout.decode().strip()
 
 
-def hide_history(env: Environment, root: str = TESTBED) -> str:
+def hide_history(env: Machine, root: str = TESTBED) -> str:
     """Leave nothing in an image's repository but one commit of its present state; its id."""
     steps: Sequence[str] = (
         "rm -rf .git",

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import GraderError
 from chimera.eval.kits.repositories import patches
 
@@ -71,7 +71,7 @@ class Application:
 
 
 def apply_submission(
-    env: Environment,
+    env: Machine,
     patch: str,
     *,
     root: str,
@@ -111,7 +111,7 @@ def apply_submission(
     )
 
 
-def put_tests(env: Environment, test_patch: str, *, root: str) -> bool:
+def put_tests(env: Machine, test_patch: str, *, root: str) -> bool:
     """Make the files that the test patch names exactly what it says; False if that failed."""
     files = patches.parse(test_patch)
     named = sorted({p for file in files for p in (file.old, file.new) if p})
@@ -126,7 +126,7 @@ def put_tests(env: Environment, test_patch: str, *, root: str) -> bool:
     return env.run_command(" && ".join(steps), cwd=root, timeout=120).exit_code == 0
 
 
-def changed_paths(env: Environment, root: str) -> list[Change]:
+def changed_paths(env: Machine, root: str) -> list[Change]:
     """Everything that differs from the base commit, ignored files too."""
     command = f"{_GIT} add --all --force && {_GIT} diff --cached --raw -z --no-renames HEAD"
     result = env.run_command(f"{command} && {_GIT} reset -q", cwd=root, timeout=300)
@@ -144,7 +144,7 @@ def _steers(change: Change) -> bool:
     return change.mode in _LINK_MODES or patches.steers(change.path, new=change.status == "A")
 
 
-def _undo(env: Environment, root: str, changes: Iterable[Change]) -> None:
+def _undo(env: Machine, root: str, changes: Iterable[Change]) -> None:
     for change in changes:
         quoted = shlex.quote(change.path)
         command = f"rm -rf -- {quoted}"
@@ -154,7 +154,7 @@ def _undo(env: Environment, root: str, changes: Iterable[Change]) -> None:
             raise GraderError(f"cannot put {change.path} back to its base state")
 
 
-def _first_that_works(env: Environment, file: str, root: str, chain: Chain) -> tuple[str, str]:
+def _first_that_works(env: Machine, file: str, root: str, chain: Chain) -> tuple[str, str]:
     output = ""
     for number, attempt in enumerate(chain.commands):
         if number and chain.reset:

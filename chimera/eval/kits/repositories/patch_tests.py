@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import GraderError
 from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.repositories import patches
@@ -89,6 +89,7 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     """The verdict on a patch, in a fresh environment whose checkout is at the base commit."""
     if not patch.strip():
         return _not_run(plan, "the submission is an empty patch", patch_exists=False)
+    env = machine(env)
     application = apply_submission(
         env,
         patch,
@@ -111,7 +112,7 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     return _verdict(plan, application, run_plan(plan, env))
 
 
-def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
+def run_plan(plan: TestPlan, env: Machine) -> TestOutcome:
     """Run the test command on the checkout as it is."""
     runner = runner_of(plan.command, plan.log_parser)
     watch = place_watch(env, runner) if runner else None
@@ -152,7 +153,7 @@ def _joined(variables: Mapping[str, str], watch: Watch | None) -> dict[str, str]
 
 
 def _witnessed(
-    plan: TestPlan, env: Environment, watch: Watch | None
+    plan: TestPlan, env: Machine, watch: Watch | None
 ) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
     """What follows from the witness's account, and the account; None when the run had no end.
 

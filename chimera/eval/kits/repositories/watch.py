@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import Literal, cast
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.reports.types import Status
 
@@ -216,7 +216,7 @@ def runner_of(command: str, log_parser: str) -> Runner | None:
     return None
 
 
-def place_watch(env: Environment, runner: Runner) -> Watch:
+def place_watch(env: Machine, runner: Runner) -> Watch:
     watch = Watch(runner, f"/tmp/{secrets.token_hex(8)}")
     env.run_command(["mkdir", "-p", watch.folder])
     env.write_file(f"{watch.folder}/chimera_watch.py", WITNESS)
@@ -251,7 +251,7 @@ class Account:
         return "\n".join(lines) + "\n"
 
 
-def read_account(env: Environment, watch: Watch) -> Account:
+def read_account(env: Machine, watch: Watch) -> Account:
     """The witness's account; none at all when it never started."""
     try:
         text = env.read_file(watch.account).decode("utf-8", "replace")

@@ -11,13 +11,12 @@ import json
 import re
 import shutil
 import tempfile
-import time
 import tomllib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import DatasetError, EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.archives import archives_in, unpacked
@@ -324,22 +323,22 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return {**image_map(), **self.base_images}
 
     def open_environment(self, task: HarborTask, start: StartEnvironment) -> Environment:
-        env = start(self.environment(task))
-        if task["services"]:
-            env = harbor_verifier.ServersKept(env)
-        if task["agent_seconds"] is not None:
-            env.deadline = time.monotonic() + task["agent_seconds"] * self.time_factor
-        return env
+        env = machine(start(self.environment(task)))
+        return harbor_verifier.ServersKept(env) if task["services"] else env
+
+    def agent_seconds(self, task: HarborTask) -> float | None:
+        seconds = task["agent_seconds"]
+        return None if seconds is None else seconds * self.time_factor
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
-        seconds = (task["agent_seconds"] or 3600.0) * self.time_factor
+        seconds = self.agent_seconds(task) or 3600.0 * self.time_factor
         return harbor_verifier.run_solution(task, env, seconds)
 
     def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
         return harbor_attacks.attacks()
 
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
-        harbor_verifier.require_image(env)
+        env = harbor_verifier.image_machine(env)
         if submission.form == harbor_attacks.COMMANDS:
             env.run_command(submission.text, timeout=task["agent_seconds"] or 3600.0)
             env.stop_processes()
