@@ -76,16 +76,16 @@ def examine() -> Iterator[Finding]:
 
 
 def _confinement() -> Iterator[Finding]:
-    from chimera.sandbox import namespaces_available
+    from chimera.confinement.namespaces import namespaces_refused
     from chimera.sandbox.launch import landlock_available
 
-    reason = namespaces_available()
+    reason = namespaces_refused()
     if reason is None:
         detail = "answers run in namespaces of their own, apart from their tests"
     elif landlock_available():
-        detail = f"{reason}; verdicts are marked isolation: process. apt-get install bubblewrap"
+        detail = f"{reason}; until then verdicts are marked isolation: process"
     else:
-        detail = f"{reason}; answers are not run. apt-get install bubblewrap"
+        detail = f"{reason}; until then answers are not run"
     yield Finding("Confinement", "namespaces", reason is None, detail)
 
 

@@ -18,7 +18,7 @@ and cannot be calculated with.
 """
 
 from chimera.sandbox.execute import call_function, judge_calls, run_cases, run_program, run_tests
-from chimera.sandbox.launch import namespaces_available
+from chimera.sandbox.inner.trees import remove_tree
 from chimera.sandbox.pool import close_all
 from chimera.sandbox.values import Call, Isolation, Limits, Outcome, ProgramResult
 
@@ -31,7 +31,7 @@ __all__ = [
     "call_function",
     "close_all",
     "judge_calls",
-    "namespaces_available",
+    "remove_tree",
     "run_cases",
     "run_program",
     "run_tests",

@@ -8,7 +8,7 @@ import tarfile
 import tempfile
 from pathlib import Path
 
-from chimera.environments.archives import extract
+from chimera.environments.tar_streams import extract
 from chimera.errors import DatasetError
 from chimera.eval.data.datasets import MAX_BYTES, cache_dir
 

@@ -13,7 +13,7 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from chimera.environments.archives import extract
+from chimera.environments.tar_streams import extract
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.data.datasets import cache_dir
 from chimera.eval.kits.repositories.cache import write_atomically

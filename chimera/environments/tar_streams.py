@@ -1,20 +1,18 @@
-"""Tar streams between host and environment, and glob patterns over names."""
+"""Trees on their way between host and environment, and out of archives that strangers made."""
 
 from __future__ import annotations
 
 import errno
 import os
-import re
 import shutil
 import stat
 import tarfile
 import tempfile
-from collections.abc import Callable
 from pathlib import Path
 from typing import IO
 
 from chimera.errors import EnvironmentFault
-from chimera.sandbox.inner.trees import remove_tree
+from chimera.sandbox import remove_tree
 
 COPY_BYTES = 16 * 1024**3  # what is copied out at most
 
@@ -77,7 +75,7 @@ def extract(
             total += member.size
             if total <= most:
                 write_member(archive, member, place)
-        elif inside and parts and member.islnk() and (first := linked(member, target)):
+        elif inside and parts and member.islnk() and (first := hard_link_source(member, target)):
             total += first.stat().st_size  # a copy, too, takes room
             if total <= most:
                 place.parent.mkdir(parents=True, exist_ok=True)
@@ -102,7 +100,7 @@ def write_member(archive: tarfile.TarFile, member: tarfile.TarInfo, place: Path)
     os.utime(place, (member.mtime, member.mtime))
 
 
-def linked(member: tarfile.TarInfo, target: Path) -> Path | None:
+def hard_link_source(member: tarfile.TarInfo, target: Path) -> Path | None:
     """The file that a hard link stands for, if it has been extracted before."""
     first = target.joinpath(*member.linkname.removeprefix("./").split("/"))
     return first if ".." not in first.parts and first.is_file() else None
@@ -129,23 +127,3 @@ def merge(source: Path, target: Path) -> None:
         if target.is_symlink() or target.is_file():
             target.unlink()
         shutil.move(source, target)
-
-
-def matcher(pattern: str) -> Callable[[str], bool]:
-    """Whether a relative path matches: `*` within a part, `**` over parts."""
-    expression = ""
-    for token in re.findall(r"\*\*/|\*\*|\*|\?|\[[^\]]*\]|[^*?\[]+|\[", pattern):
-        if token == "**/":
-            expression += "(?:.*/)?"
-        elif token == "**":
-            expression += ".*"
-        elif token == "*":
-            expression += "[^/]*"
-        elif token == "?":
-            expression += "[^/]"
-        elif token.startswith("[") and len(token) > 2:
-            expression += token.replace("[!", "[^", 1)
-        else:
-            expression += re.escape(token)
-    compiled = re.compile(expression, re.DOTALL)
-    return lambda name: compiled.fullmatch(name) is not None

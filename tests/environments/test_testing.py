@@ -1,0 +1,30 @@
+"""Test reports: what they say, and which are none."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimera.environments.testing import outcomes
+
+
+@pytest.mark.parametrize(
+    ("report", "found"),
+    [
+        ("<testsuite/>", {}),
+        ('<testsuites><testsuite><testcase classname="m" name="t"/></testsuite></testsuites>',
+         {"m::t": "passed"}),
+        ('<s><testcase name="t"/><testcase name="t"><failure/></testcase></s>', {"t": "failed"}),
+        ('<s><testcase name="t"><failure/></testcase><testcase name="t"/></s>', {"t": "failed"}),
+        ('<s><testcase name="t"><skipped/></testcase></s>', {"t": "skipped"}),
+        ('<s><testcase name="t"><failure/><error/></testcase></s>', {"t": "error"}),
+    ],
+)  # fmt: skip
+def test_reports_are_read(report: str, found: dict[str, str]) -> None:
+    assert outcomes(report.encode()) == found
+
+
+def test_reports_that_grow_when_read_are_refused() -> None:
+    bomb = '<!DOCTYPE a [<!ENTITY b "x">]><s><testcase name="&b;"/></s>'
+
+    with pytest.raises(ValueError, match="entities"):
+        outcomes(bomb.encode())
