@@ -14,11 +14,12 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.cache import cache_dir
 from chimera.cli.display import create_display, print_summary
 from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.data.datasets import DatasetBenchmark, cache_dir
+from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Interrupted
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
