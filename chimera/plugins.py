@@ -89,11 +89,11 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
 
 
 def constructor_values(
-    cls: type, given: Mapping[str, str], *, owner: str, reserved: Collection[str] = ()
+    cls: type[Any], given: Mapping[str, str], *, owner: str, reserved: Collection[str] = ()
 ) -> dict[str, Any]:
     """Values for a class's constructor from KEY=VALUE texts; `reserved` names are not options."""
     parameters = [name for name in inspect.signature(cls).parameters if name not in reserved]
-    hints = typing.get_type_hints(cls.__init__)
+    hints = typing.get_type_hints(vars(cls).get("__init__", cls.__init__))
     values = {}
     for key, text in given.items():
         name = key.replace("-", "_")

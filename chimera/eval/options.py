@@ -14,7 +14,6 @@ from __future__ import annotations
 import typing
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, fields
-from functools import cache
 from pathlib import Path
 from typing import Any, Literal
 
@@ -45,7 +44,7 @@ class Options:
     """No options; adapters subclass it. Values are checked by their annotations when it is made."""
 
     def __post_init__(self) -> None:
-        hints = annotations(type(self))
+        hints = field_types(type(self))
         for each in fields(self):
             value = checked(getattr(self, each.name), hints[each.name], each.name)
             least = each.metadata.get("least")
@@ -65,8 +64,7 @@ class Options:
         return found
 
 
-@cache
-def annotations(options: type) -> dict[str, Any]:
+def field_types(options: type) -> dict[str, Any]:
     return typing.get_type_hints(options)
 
 
@@ -117,7 +115,7 @@ def plain(value: Any) -> JSON:
 
 def from_texts(options: type[Options], given: Mapping[str, str], owner: str) -> dict[str, Any]:
     """Values for the constructor, from the KEY=VALUE texts of a command line."""
-    hints = annotations(options)
+    hints = field_types(options)
     names = [each.name for each in fields(options)]
     values = {}
     for key, text in given.items():
@@ -132,7 +130,7 @@ def from_texts(options: type[Options], given: Mapping[str, str], owner: str) -> 
 def table(options: type[Options]) -> str:
     """The options as a Markdown table: name, default, meaning."""
     lines = ["| option | default | what it does |", "|---|---|---|"]
-    hints = annotations(options)
+    hints = field_types(options)
     for each in fields(options):
         meaning = each.metadata.get("text", "")
         if choices := _choices(hints[each.name]):

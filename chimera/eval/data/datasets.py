@@ -16,7 +16,7 @@ from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item
-from chimera.eval.options import Options, annotations
+from chimera.eval.options import Options, field_types
 from chimera.types import JSON
 
 
@@ -87,8 +87,8 @@ class DatasetBenchmark(Benchmark[TaskT]):
     """A benchmark whose tasks are rows of a data set on disk.
 
     A subclass sets `slug` and `setup` and implements `task(row)` and `grade`. What a row lacks is
-    reported with its place; an id that appears twice is refused. `option_type` is the dataclass of its
-    options: the constructor takes their names, and `settings` holds their values.
+    reported with its place; an id that appears twice is refused. `option_type` is the dataclass
+    of its options: the constructor takes their names, and `settings` holds their values.
     """
 
     #: One or two sentences that tell a person how to get the data.
@@ -171,32 +171,29 @@ class DatasetBenchmark(Benchmark[TaskT]):
             try:
                 task = self.task(row)
             except KeyError as error:
-                raise DatasetError(
-                    f"{self.dataset().source()}: row {index} has no field {error}"
-                ) from None
+                raise self._damaged(f"row {index} has no field {error}") from None
             except (TypeError, ValueError) as error:
-                raise DatasetError(f"{self.dataset().source()}: row {index}: {error}") from None
+                raise self._damaged(f"row {index}: {error}") from None
             if task is None:
                 continue
             if task["id"] in seen:
-                raise DatasetError(
-                    f"{self.dataset().source()}: row {index}: id {task['id']!r} appears twice"
-                )
+                raise self._damaged(f"row {index}: id {task['id']!r} appears twice")
             seen.add(task["id"])
             yield task
             count += 1
             if self.limit is not None and count >= self.limit:
                 return
         if not seen:
-            raise DatasetError(
-                f"{self.dataset().source()}: no task fits the options {self.options()}"
-            )
+            raise self._damaged(f"no task fits the options {self.options()}")
+
+    def _damaged(self, what: str) -> DatasetError:
+        return DatasetError(f"{self.dataset().source()}: {what}")
 
 
 def _signature(cls: type[DatasetBenchmark[Any]]) -> inspect.Signature:
     """Place and limit, then the options in the order of their fields."""
     either = inspect.Parameter.POSITIONAL_OR_KEYWORD
-    hints: Mapping[str, Any] = annotations(cls.option_type)
+    hints: Mapping[str, Any] = field_types(cls.option_type)
     parameters = [
         inspect.Parameter(cls.path_parameter, either, default=None, annotation=str | Path | None),
         inspect.Parameter("limit", either, default=None, annotation=int | None),

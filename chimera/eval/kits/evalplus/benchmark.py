@@ -257,9 +257,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
             inputs=inputs,
             expected=expected.outputs,
             tolerance=task["tolerance"],
-            seconds=[
-                max(MINIMUM_SECONDS[self.settings.release], each) for each in expected.seconds
-            ],
+            seconds=[max(shortest, each) for each in expected.seconds],
             costs=expected.seconds,
         )
 
