@@ -156,7 +156,7 @@ def _class(kind: str, name: str) -> tuple[Any, dict[str, Any]]:
 
 def _made(cls: Any, name: str, options: Mapping[str, str], values: Mapping[str, Any]) -> Any:
     """An agent from its class: values its signature has no place for are an error, not ignored."""
-    from chimera.eval.registry import convert
+    from chimera.plugins import convert
 
     parameters = inspect.signature(cls).parameters
     hints = typing.get_type_hints(cls.__init__)

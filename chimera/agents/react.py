@@ -248,7 +248,7 @@ class _Run:
 
 def loop_with(loop: LoopConfig | None, options: dict[str, str]) -> LoopConfig:
     """`loop` with the options that are its own or its condensation's, which are taken out."""
-    from chimera.eval.registry import convert
+    from chimera.plugins import convert
 
     def taken(cls: type, names: Sequence[str]) -> dict[str, JSON]:
         hints = get_type_hints(cls)

@@ -14,11 +14,12 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.cache import cache_dir
 from chimera.cli.display import create_display, print_summary
 from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.data.datasets import DatasetBenchmark, cache_dir
+from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Interrupted
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
@@ -245,7 +246,7 @@ def default_environment(benchmark: Benchmark[Any], *, needs_commands: bool = Fal
 def describe(settings: Settings, benchmark: Benchmark[Any], environment: str) -> dict[str, JSON]:
     dataset = None
     if isinstance(benchmark, DatasetBenchmark):
-        source = benchmark.source().absolute()
+        source = benchmark.dataset().source().absolute()
         dataset = {"path": str(source), "sha256": benchmark.dataset_digest()}
     stored = asdict(settings)
     if settings.dataset is not None:
@@ -272,7 +273,7 @@ def _print_plan(
 ) -> None:
     click.echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
     if isinstance(benchmark, DatasetBenchmark):
-        click.echo(f"data set     {benchmark.source()}")
+        click.echo(f"data set     {benchmark.dataset().source()}")
     click.echo(f"agent        {settings.agent or benchmark.default_agent}")
     click.echo(f"model        {settings.model or '(none)'}")
     click.echo(f"environment  {environment}")

@@ -13,7 +13,7 @@ from chimera.cli.display import money, print_summary
 from chimera.cli.evaluation import Settings
 from chimera.cli.options import json_option, option, pairs, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.data.datasets import rows
+from chimera.eval.data.rows import rows
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
 from chimera.eval.runs.result import EvalResult, TaskEvalResult

@@ -53,7 +53,7 @@ class SilentObserver:
 
 
 @dataclass(frozen=True, slots=True)
-class EnvironmentFactory:
+class EnvironmentFactory(StartEnvironment):
     """A user's `env_factory`, which may take the spec or nothing, and may return None."""
 
     factory: Callable[..., Environment | None]

@@ -46,7 +46,7 @@ class Submitter(Protocol):
 
 
 @dataclass(frozen=True, slots=True)
-class StartBackend:
+class StartBackend(StartEnvironment):
     """Starts environments with one named backend, with a network if the user asked for one."""
 
     backend: str
@@ -58,6 +58,9 @@ class StartBackend:
         return start_environment(
             self.backend, replace(spec, network=True) if self.network else spec
         )
+
+    def without_network(self) -> StartBackend:
+        return replace(self, network=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -177,17 +180,12 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             env = NoEnvironment()
         if benchmark.grading == "fresh":
             with _boundary(EnvironmentFault, "starting the grading environment"):
-                env = benchmark.open_grading_environment(task, _without_network(spec.start))
+                env = benchmark.open_grading_environment(task, spec.start.without_network())
             stack.callback(_close, env)
             _open_environments[id(env)] = env
         with _boundary(GraderError, "grading"):
             account.verdict = benchmark.grade(task, submission, env)
             return account.verdict
-
-
-def _without_network(start: StartEnvironment) -> StartEnvironment:
-    """What the user allowed the agent is not allowed to the checks."""
-    return replace(start, network=False) if isinstance(start, StartBackend) else start
 
 
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:

@@ -10,6 +10,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
+from chimera.cache import file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import StartEnvironment
@@ -35,7 +36,8 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     run_tests,
 )
 from chimera.eval.data.archives import archives_in, unpacked
-from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -126,7 +128,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     def dataset_digest(self) -> str:
         place = self.place()
         archives = archives_in(place) if place.is_dir() and not is_exercises_root(place) else []
-        return digest(archives[0] if archives else self.source())
+        return file_digest(archives[0] if archives else self.source())
 
     def rows(self) -> Iterator[Row]:
         source = self.source()

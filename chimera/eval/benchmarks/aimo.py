@@ -14,7 +14,8 @@ from typing import Literal, get_args
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._aimo.text import whole_number
-from chimera.eval.data.datasets import SUFFIXES, DatasetBenchmark, Row, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import SUFFIXES, Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Submission, Task, Verdict

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from chimera.eval.data.datasets import SUFFIXES, Row, rows
+from chimera.eval.data.rows import SUFFIXES, Row, rows
 from chimera.eval.kits.task_folders.benchmark import (
     HarborBenchmark,
     HarborTask,

@@ -12,10 +12,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path, PurePosixPath
 from typing import Any
 
+from chimera.cache import file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import DatasetError, EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
@@ -87,7 +89,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         self._names: tuple[str, ...] | None = None
 
     def options(self) -> dict[str, JSON]:
-        skills = None if self.skills_dir is None else digest(self.skills_dir)
+        skills = None if self.skills_dir is None else file_digest(self.skills_dir)
         return {
             "suite": self.suite,
             "variant": self.variant,
@@ -139,7 +141,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         return folder.parent if folder.name in ("datasets", "data") else folder
 
     def dataset_digest(self) -> str:
-        return digest(self._folder())
+        return file_digest(self._folder())
 
     def rows(self) -> Iterator[Row]:
         for index, row in enumerate(rows(self.source())):

@@ -9,7 +9,8 @@ from typing import Any
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import GraderError
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
 from chimera.types import JSON

@@ -17,7 +17,7 @@ from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.reports.types import PASSING, Report
 from chimera.eval.kits.repositories import checkout, patches
 from chimera.eval.kits.repositories.patch_apply import (

@@ -13,7 +13,7 @@ from typing import Any, Literal
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.reports import pytest_summary
 from chimera.eval.kits.reports.types import Status
 from chimera.eval.kits.repositories import checkout, patches

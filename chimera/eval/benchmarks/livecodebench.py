@@ -19,7 +19,8 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
 from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON

@@ -13,7 +13,8 @@ from typing import Literal, get_args
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._math500.grading import compare
-from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Submission, Task, Verdict

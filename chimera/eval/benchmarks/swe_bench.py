@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 from chimera.environments.base import Environment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, prepared
@@ -123,7 +123,7 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
 
     def dataset_digest(self) -> str:
         if self._added and self.dataset_path is None:
-            from chimera.eval.kits.repositories.cache import digest
+            from chimera.cache import digest
 
             return digest([instance.instance_id for instance in self._added])
         return super().dataset_digest()

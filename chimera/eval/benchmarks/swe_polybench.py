@@ -15,7 +15,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs as polybench_logs
 from chimera.eval.benchmarks._swe_polybench import retrieval
 from chimera.eval.benchmarks._swe_polybench.watch_command import WatchedRun, run_watched
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.repositories import checkout, patches
 from chimera.eval.kits.repositories.patch_apply import Chain, apply_submission, put_tests
 from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark

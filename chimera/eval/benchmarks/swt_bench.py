@@ -19,7 +19,8 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
 )
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
 from chimera.eval.benchmarks._swt_bench.reopened import ReopenedMachine
-from chimera.eval.data.datasets import Row, datasets_dir
+from chimera.eval.data.datasets import datasets_dir
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.repositories import checkout, patches
 from chimera.eval.kits.repositories.hostile import new_file
 from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark

@@ -12,11 +12,12 @@ from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from chimera.cache import file_digest
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import Conversations, TauTask, submission
-from chimera.eval.data.datasets import Row, digest
+from chimera.eval.data.rows import Row
 from chimera.eval.values import Prediction
 from chimera.types import JSON
 
@@ -72,7 +73,7 @@ class Tau2Bench(Conversations):
         return {**super().options(), **own, "retrieval": self.retrieval}
 
     def dataset_digest(self) -> str:
-        return digest(self._domain().folder)
+        return file_digest(self._domain().folder)
 
     def rows(self) -> Iterator[Row]:
         yield from self._domain().tasks(self.split)
@@ -207,7 +208,7 @@ class TauBench(Conversations):
         return {**super().options(), "max_steps": self.max_steps}
 
     def dataset_digest(self) -> str:
-        return digest(self._domain().folder)
+        return file_digest(self._domain().folder)
 
     def rows(self) -> Iterator[Row]:
         for index, row in enumerate(self._domain().tasks(self.split or "test")):

@@ -28,7 +28,8 @@ from chimera.eval.benchmarks._webarena.sites import (
     site_urls,
     variables,
 )
-from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult, Message

@@ -12,7 +12,8 @@ from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmarks._webarena_verified.grading import VerifiedGrader
 from chimera.eval.benchmarks.webarena import WebArena, WebArenaTask
-from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON, AgentResult
 

@@ -8,9 +8,10 @@ import tarfile
 import tempfile
 from pathlib import Path
 
+from chimera.cache import cache_dir
 from chimera.environments.tar_streams import extract
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import MAX_BYTES, cache_dir
+from chimera.eval.data.rows import MAX_BYTES
 
 SUFFIXES = (".tar.gz", ".tgz", ".tar")
 

@@ -11,7 +11,7 @@ from typing import Any
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.data.datasets import Row, rows
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.values import Prediction, Submission
 from chimera.types import JSON
 

@@ -7,33 +7,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
 
-from chimera.eval.registry import BENCHMARKS
-
-#: What the verdict follows: the official grader and the version it was read from.
-OFFICIAL = {
-    "aider-polyglot": "the exercises' own tests (aider's benchmark protocol)",
-    "aimo": "exact integer of the competition; AIME as in lm-evaluation-harness",
-    "cline-bench": "Harbor verifier, reward files",
-    "context-bench": "letta-evals: exact first, then a judge model",
-    "custom": "the task's own check",
-    "dpai-arena": "the tracks' own tools (JUnit, JaCoCo, static analysis), judge model for reviews",
-    "feature-bench": "fail-to-pass and pass-to-pass lists",
-    "human-eval": "openai/human-eval 6d43fb9",
-    "humaneval-plus": "evalplus 0.3.1",
-    "livecodebench": "LiveCodeBench's published rules",
-    "math-500": "math-verify, string normalisation first",
-    "mbpp": "google-research/mbpp asserts",
-    "mbpp-plus": "evalplus 0.3.1",
-    "swe-bench": "swebench 5.0",
-    "swe-bench-verified": "swebench 5.0",
-    "swe-polybench": "SWE-PolyBench pass rule",
-    "swt-bench": "SWT-Bench: fails before, passes after",
-    "tau-bench": "tau-bench v1 reward",
-    "tau2-bench": "tau2-bench reward bases",
-    "terminal-bench": "Terminal-Bench 2.0 tests, Harbor rewards",
-    "webarena": "WebArena evaluators",
-    "webarena-verified": "WebArena-Verified evaluators",
-}
+from chimera.eval.registry import adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,13 +23,13 @@ class BenchmarkStatus:
 
 
 def benchmark_states() -> list[BenchmarkStatus]:
-    return [_state(slug) for slug in sorted(BENCHMARKS)]
+    return [_state(slug, cls().graded_as()) for slug, cls in adapters().items()]
 
 
-def _state(slug: str) -> BenchmarkStatus:
+def _state(slug: str, graded_as: str) -> BenchmarkStatus:
     record = files("chimera.eval.proof").joinpath(f"records/{slug}.json")
     if not record.is_file():
-        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", OFFICIAL[slug])
+        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", graded_as)
     content = json.loads(record.read_text(encoding="utf-8"))
     gold, nothing, mutants = (
         content["answers"].get(answer, {"graded": 0, "as_due": 0})
@@ -72,7 +46,7 @@ def _state(slug: str) -> BenchmarkStatus:
         gold=f"{gold['as_due']}/{gold['graded']}",
         nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
         mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
-        official=OFFICIAL[slug],
+        official=graded_as,
         note=content.get("note", ""),
     )
 

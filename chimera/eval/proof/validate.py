@@ -155,22 +155,15 @@ def _jobs(
             yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start))
         else:
             report.ungolded += 1
-        if not _nothing_is_right(benchmark, task):
+        if not benchmark.nothing_is_right(task):
             yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start))
         for number, wrong in enumerate(islice(benchmark.mutants(task), mutants)):
             yield _Job("mutant", number, TrialSpec(benchmark, task, number, Stored(wrong), start))
 
 
-def _nothing_is_right(benchmark: Benchmark[Any], task: Any) -> bool:
-    """Some tasks ask for nothing to be done; a benchmark that has them says so."""
-    tells = getattr(benchmark, "nothing_is_right", None)
-    return callable(tells) and bool(tells(task))
-
-
 def _check(job: _Job) -> Check:
     record: TrialRecord = run_trial(job.spec)
     submission = record.submission or Submission()
-    tells = getattr(job.spec.benchmark, "behaves_like_gold", None)
     return Check(
         record.task_id,
         job.answer,
@@ -180,6 +173,5 @@ def _check(job: _Job) -> Check:
         submission.text,
         equivalent=job.answer == "mutant"
         and record.passed
-        and callable(tells)
-        and bool(tells(job.spec.task, submission)),
+        and job.spec.benchmark.behaves_like_gold(job.spec.task, submission),
     )

@@ -9,7 +9,8 @@ import pytest
 
 from chimera.errors import DatasetError
 from chimera.eval.data import datasets
-from chimera.eval.data.datasets import DatasetBenchmark, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import rows
 from chimera.eval.values import Task, Verdict
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]

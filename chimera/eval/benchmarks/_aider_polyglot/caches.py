@@ -16,9 +16,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from chimera.cache import cache_dir
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS, missing_requirements
-from chimera.eval.data.datasets import cache_dir
 
 #: Raised when what a cache holds changes, so that an older one is not taken for it.
 VERSION = 1
@@ -172,9 +172,9 @@ def precompiled_main(exercise: Path) -> Path | None:
     source, header = exercise / "test/tests-main.cpp", exercise / "test/catch.hpp"
     if not (source.is_file() and header.is_file()):
         return None
-    from chimera.eval.data.datasets import digest
+    from chimera.cache import file_digest
 
-    place = ready_cache("cpp") / "main" / digest(source.parent)[:16]
+    place = ready_cache("cpp") / "main" / file_digest(source.parent)[:16]
     with _locked(place.with_suffix(".lock")):
         if not (place / "tests-main.o").exists():
             place.mkdir(exist_ok=True)

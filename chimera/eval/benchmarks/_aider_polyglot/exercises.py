@@ -9,7 +9,7 @@ from pathlib import Path, PurePosixPath
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES, Language
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 
 #: Files that are part of a solution upstream but that nobody may edit.
 READ_ONLY = frozenset({"CMakeLists.txt", "Cargo.toml"})

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.reports.types import FAILING, PASSING, Report
 
 FILE = "datapoint.json"

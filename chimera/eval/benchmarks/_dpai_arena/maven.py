@@ -8,13 +8,13 @@ from dataclasses import dataclass
 from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 
+from chimera.cache import digest, made_once
 from chimera.environments.base import EnvironmentSpec, Machine, machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits.reports import junit
 from chimera.eval.kits.reports.types import Report
 from chimera.eval.kits.repositories import checkout
-from chimera.eval.kits.repositories.cache import digest, made_once
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.types import CommandResult

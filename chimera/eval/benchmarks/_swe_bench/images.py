@@ -9,10 +9,10 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
+from chimera.cache import digest
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.repositories.cache import digest
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.virtualenvs import TESTBED, VirtualEnvironment
 

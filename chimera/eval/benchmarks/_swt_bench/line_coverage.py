@@ -8,9 +8,9 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chimera.cache import digest, made_once
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.repositories.cache import digest, made_once
 
 PLACE = "/tmp/line-coverage"
 _CONFIG = """\

@@ -8,7 +8,8 @@ from typing import TYPE_CHECKING, Any
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON, AgentResult

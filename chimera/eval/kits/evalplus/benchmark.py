@@ -11,21 +11,25 @@ import inspect
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
+from chimera.cache import stored_value
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
-from chimera.eval.kits.evalplus import cache
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
 from chimera.eval.kits.evalplus.sanitize import sanitize
 from chimera.eval.kits.python.grading import packages_of
 from chimera.eval.kits.python.guard import guarded
+from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction, Submission, Task, Verdict
-from chimera.sandbox import Limits, Outcome, call_function, judge_calls
+from chimera.sandbox import Limits, Outcome, call_function, dump_plain, judge_calls, load_plain
 from chimera.types import JSON
 
 Release = Literal["head", "0.3.1"]
@@ -34,6 +38,8 @@ Version = Literal["plus", "base"]
 MINIMUM_SECONDS: Mapping[str, float] = {"head": 4.0, "0.3.1": 1.0}
 REFERENCE_FACTOR = 4.0
 PROCESS_SECONDS = 60.0
+OFFICIAL = Path(__file__).with_name("official.py")
+RELEASES = "https://github.com/evalplus"
 _EXPECTED_VERSION = 2  # part of the cache's key: raise it when expected outputs are made otherwise
 
 #: Some results are gigabytes (Mbpp/255). What is larger than this crosses as a digest instead: an
@@ -136,6 +142,12 @@ _NEED_INPUTS = frozenset({"find_zero", "surface_Area", "digit_distance_nums"})
 _LARGEST_BATCH = 1024
 
 
+@dataclass(frozen=True, slots=True)
+class EvalPlusOptions(Options):
+    version: Version = option("plus", "all inputs, or those of the original set alone")
+    release: Release = option("head", "the evalplus that `passed` follows")
+
+
 class EvalPlusTask(Task):
     entry_point: str
     code_prompt: str  # the prompt of the data set: what a completion follows
@@ -156,29 +168,22 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     """What both sets share; a subclass names the data set and how a row's inputs are read."""
 
     grading = "none"
-    dataset: ClassVar[Literal["humaneval", "mbpp"]]
+    attack_kind = "python calls"
+    origin: ClassVar[Literal["humaneval", "mbpp"]]
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        version: Version = "plus",
-        release: Release = "head",
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        for name, value, known in (
-            ("version", version, get_args(Version)),
-            ("release", release, get_args(Release)),
-        ):
-            if value not in known:
-                raise DatasetError(
-                    f"{self.slug}: no {name} '{value}'; there are: {', '.join(known)}"
-                )
-        self.version, self.release = version, release
-        self._expected: dict[tuple[str, str], Expected] = {}
+    option_type = EvalPlusOptions
+    settings: EvalPlusOptions
+
+    @cached_property
+    def _expected(self) -> dict[tuple[str, str], Expected]:
+        return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_expected": {}}
+        return {**super().__getstate__(), "_expected": {}}
+
+    def graded_as(self) -> str:
+        release = "evalplus 26d6d00" if self.settings.release == "head" else "evalplus 0.3.1"
+        return release if self.settings.version == "plus" else f"{release}, base inputs only"
 
     def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:
         """The argument lists of a row, as the reference takes them."""
@@ -221,7 +226,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         return Verdict(False, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
 
     def _verdict(self, task: EvalPlusTask, program: str) -> Verdict:
-        kinds = ("base", "plus") if self.version == "plus" else ("base",)
+        kinds = ("base", "plus") if self.settings.version == "plus" else ("base",)
         held: dict[str, bool] = {}
         outcome: Outcome | None = None
         for kind in kinds:
@@ -235,7 +240,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         metrics |= {kind: held.get(kind, False) for kind in kinds}
         if outcome.limit:
             metrics["limit"] = outcome.limit
-        if self.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
+        if self.settings.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
             why = "evalplus 0.3.1 never records a result of find_zero; the answer itself is right"
             return Verdict(False, why, metrics={**metrics, "base": False, "plus": False})
         why = "" if right else f"{list(held)[-1]} tests: {outcome.why}"
@@ -244,14 +249,15 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     def _outcome(self, task: EvalPlusTask, program: str, kind: str) -> Outcome:
         inputs = task["inputs"][kind]
         expected = self.expected(task, kind)
+        shortest = MINIMUM_SECONDS[self.settings.release]
         return check(
             program,
-            dataset=self.dataset,
+            dataset=self.origin,
             entry_point=task["entry_point"],
             inputs=inputs,
             expected=expected.outputs,
             tolerance=task["tolerance"],
-            seconds=[max(MINIMUM_SECONDS[self.release], each) for each in expected.seconds],
+            seconds=[max(shortest, each) for each in expected.seconds],
             costs=expected.seconds,
         )
 
@@ -259,10 +265,14 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         """The reference's outputs, made once in confinement and kept by the task's digest."""
         key = task["id"], kind
         if key not in self._expected:
-            parts = (str(_EXPECTED_VERSION), self.dataset, task["entry_point"], task["solution"])
+            parts = (str(_EXPECTED_VERSION), self.origin, task["entry_point"], task["solution"])
             name = hashlib.sha256("\0".join([*parts, repr(task["inputs"][kind])]).encode())
-            outputs, seconds = cache.plain_data(
-                "evalplus", name.hexdigest(), lambda: _reference(task, kind)
+            outputs, seconds = stored_value(
+                "evalplus",
+                name.hexdigest(),
+                lambda: _reference(task, kind),
+                dump=dump_plain,
+                load=load_plain,
             )
             self._expected[key] = Expected(outputs, seconds)
         return self._expected[key]
@@ -294,8 +304,17 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
             return
         yield from super().read_predictions(path)
 
-    def options(self) -> dict[str, JSON]:
-        return {"version": self.version, "release": self.release}
+    def official_grader(self, tasks: Sequence[EvalPlusTask]) -> OfficialGrader:
+        settings = {
+            "dataset": self.origin,
+            "tasks": [task["id"] for task in tasks],
+            "base_only": self.settings.version == "base",
+            "seconds": 8.0,  # generous: on a busy machine its wall-clock limit fails honest answers
+            "workers": 2,
+        }
+        name = f"{self.origin.upper()}_OVERRIDE_PATH"
+        variables = {name: str(self.dataset().source())}
+        return OfficialGrader("evalplus", OFFICIAL, settings, variables)
 
 
 def _sample(file: Path) -> tuple[str, int, str]:

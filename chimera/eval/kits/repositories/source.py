@@ -15,10 +15,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Protocol
 
+from chimera.cache import cache_dir, digest, file_digest, made_once
 from chimera.errors import EnvironmentFault
-from chimera.eval.data.datasets import cache_dir
 from chimera.eval.kits.repositories import package_index
-from chimera.eval.kits.repositories.cache import digest, made_once
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
 RECIPE = 1
@@ -94,9 +93,7 @@ class Directory:
     start_patch: str = ""
 
     def identity(self) -> str:
-        from chimera.eval.data.datasets import digest as content_digest
-
-        return digest(RECIPE, "directory", content_digest(self.path), self.start_patch)
+        return digest(RECIPE, "directory", file_digest(self.path), self.start_patch)
 
     def write(self, target: Path) -> None:
         shutil.copytree(self.path, target, dirs_exist_ok=True, symlinks=True)

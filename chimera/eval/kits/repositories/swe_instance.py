@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Literal, cast
 
 from chimera.errors import GraderError, UsageError
-from chimera.eval.data.datasets import Row, rows
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits.reports.swebench_logs import Version
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.patch_tests import TestPlan

@@ -16,11 +16,13 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Literal
 
+from chimera.cache import cache_dir, file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import DatasetError, EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.archives import archives_in, unpacked
-from chimera.eval.data.datasets import DatasetBenchmark, Row, cache_dir, digest
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.kits.task_folders import attacks as harbor_attacks
 from chimera.eval.kits.task_folders import verifier as harbor_verifier
 from chimera.eval.values import Submission, Task, Verdict
@@ -200,7 +202,7 @@ def with_base_images(context: Path, mapping: Mapping[str, str]) -> Path:
     changed = _FROM.sub(replaced, original)
     if changed == original:
         return context
-    key = digest(context)[:16] + digest_of_text(changed)[:8]
+    key = file_digest(context)[:16] + digest_of_text(changed)[:8]
     target = cache_dir() / "contexts" / key
     if not target.is_dir():
         target.parent.mkdir(parents=True, exist_ok=True)
@@ -277,7 +279,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def dataset_digest(self) -> str:
         place = self.place()
         archives = [] if place.is_file() else archives_in(place)
-        return digest(archives[0] if archives and not task_directories(place) else place)
+        return file_digest(archives[0] if archives and not task_directories(place) else place)
 
     def task(self, row: Row) -> HarborTask | None:
         place = Path(row["directory"])

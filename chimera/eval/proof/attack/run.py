@@ -18,17 +18,6 @@ from chimera.eval.proof.attack.targets import TARGETS, Target
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import close_all
 
-#: benchmark → the kind of its grader, for the attacks of the catalogue
-KINDS = {
-    "human-eval": "python tests",
-    "mbpp": "python tests",
-    "humaneval-plus": "python calls",
-    "mbpp-plus": "python calls",
-    "livecodebench": "python scripts",
-    "math-500": "text",
-    "aimo": "text",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class Finding:
@@ -57,7 +46,7 @@ def submissions(
     benchmark: Benchmark[Any], task: Task
 ) -> Iterator[tuple[str, Callable[[], Submission]]]:
     """The catalogue's attacks that fit this task, and the benchmark's own; each is made later."""
-    kind = getattr(benchmark, "attack_kind", None) or KINDS.get(benchmark.name().split("[")[0])
+    kind = benchmark.attack_kind
     if kind is not None:
         name = str(task.get("entry_point") or "")
         if kind.startswith("python") and kind != "python scripts" and not name:
@@ -68,8 +57,7 @@ def submissions(
                 yield title, partial(Submission, text=text, form="solution", raw=text)
             else:
                 yield title, partial(benchmark.extract, task, text)
-    own = getattr(benchmark, "attacks", None)
-    for title, submission in own(task) if own is not None else ():
+    for title, submission in benchmark.attacks(task):
         yield title, partial(replace, submission)
 
 

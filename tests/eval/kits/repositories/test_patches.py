@@ -108,7 +108,7 @@ def test_hostile_patches_are_diffs():
 
 
 def test_every_real_patch_survives_parsing(dataset):
-    from chimera.eval.data.datasets import rows
+    from chimera.eval.data.rows import rows
 
     for name in ("swe_bench_lite.test", "swe_bench_verified.test"):
         for row in rows(dataset(f"swe-bench/{name}.jsonl.gz")):

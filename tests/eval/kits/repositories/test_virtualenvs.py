@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from chimera.cache import made_once, write_atomically
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.kits.repositories.cache import made_once, write_atomically
 from chimera.eval.kits.repositories.package_index import source_distribution
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.swe_instance import interpreters_named

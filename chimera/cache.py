@@ -1,7 +1,8 @@
-"""Things that are made once and used by many trials: complete, or not there."""
+"""What can be made again, kept between runs: entries are complete, or they are not there."""
 
 from __future__ import annotations
 
+import contextlib
 import fcntl
 import hashlib
 import json
@@ -10,16 +11,40 @@ import shutil
 import tempfile
 from collections.abc import Callable
 from pathlib import Path
+from typing import TypeVar
 
 from chimera.errors import EnvironmentFault
-from chimera.eval.data.datasets import cache_dir
 from chimera.types import JSON
+
+ValueT = TypeVar("ValueT")
+
+
+def cache_dir() -> Path:
+    """Where things that can be made again are kept: model calls, expected outputs, builds."""
+    configured = os.environ.get("CHIMERA_CACHE_DIR")
+    if configured:
+        return Path(configured)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "chimera"
 
 
 def digest(*values: JSON) -> str:
-    """A short name for a value that JSON can write."""
+    """A short name for values that JSON can write."""
     text = json.dumps(values, sort_keys=True, ensure_ascii=False)
     return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of a directory's relative names and contents."""
+    total = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        if path.is_dir():
+            total.update(str(file.relative_to(path)).encode() + b"\0")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+    return total.hexdigest()
 
 
 def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
@@ -52,6 +77,28 @@ def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
             raise
         marker.touch()
     return place
+
+
+def stored_value(
+    kind: str,
+    name: str,
+    make: Callable[[], ValueT],
+    *,
+    dump: Callable[[ValueT], bytes],
+    load: Callable[[bytes], ValueT],
+) -> ValueT:
+    """The stored value, or what `make` returns, stored for the next time.
+
+    `load` raises ValueError for a damaged entry, which is made anew; a cache that cannot be
+    written is only slow.
+    """
+    file = cache_dir() / kind / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError):
+        return load(file.read_bytes())
+    content = dump(make())
+    with contextlib.suppress(OSError):
+        write_atomically(file, content)
+    return load(content)
 
 
 def write_atomically(path: Path, content: bytes) -> None:
