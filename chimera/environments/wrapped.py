@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimera.environments.base import Environment, Machine, Process
-from chimera.tools.base import Tool
 from chimera.types import CommandResult, TestResult
+
+if TYPE_CHECKING:
+    from chimera.tools.base import Tool
 
 
 class WrappedMachine(Machine):
