@@ -47,6 +47,12 @@ def file_digest(path: Path) -> str:
     return total.hexdigest()
 
 
+def made(kind: str, name: str) -> Path | None:
+    """What `made_once` keeps under this name, if it was made already."""
+    place = cache_dir() / kind / name
+    return place if place.with_name(name + ".done").exists() else None
+
+
 def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     """The directory `kind`/`name` of the cache, made by `make(directory)` if it is not there.
 

@@ -11,7 +11,7 @@ import pytest
 
 from chimera.agents.direct import DirectAgent
 from chimera.environments.local import LocalEnvironment
-from chimera.errors import DatasetError, EnvironmentFault
+from chimera.errors import DatasetError, EnvironmentFault, UsageError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
@@ -23,7 +23,6 @@ from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
-from chimera.shrew.benchmarks.aider_polyglot import SHREW_DEFAULT_LANGUAGES, ShrewAiderPolyglot
 from tests.conftest import missing
 
 STUB = "def double(number):\n    pass\n"
@@ -148,15 +147,8 @@ def test_the_list_of_languages_wins(options, name, languages):
 
 
 def test_an_unknown_language_is_refused():
-    with pytest.raises(DatasetError, match=r"unknown language 'cobol'; known: cpp, go"):
+    with pytest.raises(UsageError, match=r"unknown language 'cobol'; known: cpp, go"):
         AiderPolyglot(language="cobol")
-
-
-def test_shrew_has_four_languages_unless_told():
-    assert SHREW_DEFAULT_LANGUAGES == ("python", "javascript", "rust", "go")
-    assert ShrewAiderPolyglot().languages == SHREW_DEFAULT_LANGUAGES
-    assert ShrewAiderPolyglot(language="java").languages == ("java",)
-    assert ShrewAiderPolyglot(languages=["cpp"], language="java").languages == ("cpp",)
 
 
 def test_the_place_comes_from_the_variable(root, monkeypatch):

@@ -5,7 +5,6 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache as cached
@@ -185,7 +184,7 @@ def _cpp_toolchain(exercise: Path) -> Toolchain:
     main = precompiled_main(exercise)
     if main is None:
         return Toolchain((), {"PATH": SYSTEM_PATH})
-    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": f"{main}/launcher"}
+    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": f"{main}/launcher.sh"}
     return Toolchain((main,), {"PATH": SYSTEM_PATH, **launcher})
 
 
@@ -308,6 +307,3 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
     )
 }
-
-#: The interpreter that made the caches also says which Python the tests run under.
-PYTHON_VERSION = ".".join(str(part) for part in sys.version_info[:2])

@@ -20,7 +20,7 @@ from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON, CommandResult
 
 if TYPE_CHECKING:
-    from chimera.eval.kits.task_folders.benchmark import HarborTask
+    from chimera.eval.kits.task_folders.folders import HarborTask
 
 PASSING = frozenset({"PASSED", "SKIPPED", "XFAIL"})
 STATUSES = PASSING | {"FAILED", "ERROR", "XPASS"}
