@@ -15,7 +15,9 @@ from chimera.environments.base import Environment
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
-from chimera.types import CommandResult, TestResult
+from chimera.eval.kits.reports import javascript, junit
+from chimera.eval.kits.reports.report import Report
+from chimera.types import CommandResult
 
 #: Where the runners put reports and build products, beside the exercise.
 SCRATCH = ".scratch"
@@ -42,19 +44,16 @@ class TestRun:
 
     __test__ = False
 
-    result: TestResult | None
+    report: Report | None
     output: str
     exit_code: int
     timed_out: bool
+    passes: int = 0  # tests that passed; a data set's own command only counts them
 
     @property
     def passed(self) -> bool:
-        return (
-            self.exit_code == 0
-            and not self.timed_out
-            and self.result is not None
-            and self.result.all_passed
-        )
+        failed = self.report is None or self.report.failed()
+        return self.exit_code == 0 and not self.timed_out and self.passes > 0 and not failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +69,7 @@ class Language:
 
     name: str
     script: str
-    read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
+    read: Callable[[Environment, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
@@ -87,8 +86,11 @@ def run_tests(
         timeout=timeout,
         variables=toolchain.variables,
     )
-    result, output = language.read(env, done)
-    return TestRun(result, output, done.exit_code, done.timed_out)
+    report, output = language.read(env, done)
+    if report is not None and not report.complete:
+        report = None
+    passes = len(report.passed()) if report else 0
+    return TestRun(report, output, done.exit_code, done.timed_out, passes)
 
 
 def run_command(
@@ -107,8 +109,8 @@ def run_command(
         variables=toolchain.variables,
     )
     counts = [int(match[1] or 1) for match in language.summary.finditer(done.output)]
-    result = TestResult(sum(counts), 0, 0) if counts else None
-    return TestRun(result, done.output, done.exit_code, done.timed_out)
+    report = Report() if counts else None
+    return TestRun(report, done.output, done.exit_code, done.timed_out, sum(counts))
 
 
 def _scratch_file(env: Environment, name: str) -> bytes:
@@ -118,25 +120,28 @@ def _scratch_file(env: Environment, name: str) -> bytes:
         return b""
 
 
-def _junit(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "report.xml")), done.output
+def _junit(
+    env: Environment, done: CommandResult, name: str = "report.xml"
+) -> tuple[Report | None, str]:
+    return junit.read(_scratch_file(env, name), classes=False), done.output
 
 
-def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
+def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[Report | None, str]:
+    return _junit(env, done, "reports/TEST-junit-jupiter.xml")
 
 
-def _jest(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.jest(_scratch_file(env, "report.json")), done.output
+def _jest(env: Environment, done: CommandResult) -> tuple[Report | None, str]:
+    text = _scratch_file(env, "report.json").decode("utf-8", "replace")
+    return javascript.jest(text, suites=True), done.output
 
 
-def _cargo(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _cargo(env: Environment, done: CommandResult) -> tuple[Report | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    result, text = reports.go_events(done.stdout)
-    return result, text + done.stderr.decode("utf-8", "replace")
+def _go(env: Environment, done: CommandResult) -> tuple[Report | None, str]:
+    report, text = reports.go_events(done.stdout)
+    return report, text + done.stderr.decode("utf-8", "replace")
 
 
 def _python_toolchain(exercise: Path) -> Toolchain:
