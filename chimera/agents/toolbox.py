@@ -10,6 +10,7 @@ from typing import Any, Self
 
 from chimera.environments.base import Environment, Machine
 from chimera.errors import UsageError
+from chimera.texts import shortened
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolCall, ToolResult
 
@@ -98,14 +99,8 @@ class Toolbox:
         if result.error is not None:
             text = f"{text}\nError: {result.error}" if text else f"Error: {result.error}"
         submitted = result.metadata.get("submitted")
-        return Answer(self._shortened(text), True, submitted, result.metadata)
-
-    def _shortened(self, text: str) -> str:
-        limit = self._output_chars
-        if len(text) <= limit:
-            return text or "(no output)"
-        start, end = text[: limit // 2], text[len(text) - limit // 2 :]
-        return f"{start}\n[… {len(text) - limit} characters left out …]\n{end}"
+        shown = shortened(text, self._output_chars) or "(no output)"
+        return Answer(shown, True, submitted, result.metadata)
 
     def __enter__(self) -> Self:
         return self

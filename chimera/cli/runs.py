@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -13,8 +14,9 @@ from chimera.cli.display import money, print_summary
 from chimera.cli.evaluation import Settings
 from chimera.cli.options import json_option, option, pairs, runs_dir_option
 from chimera.errors import UsageError
+from chimera.eval.benchmark import StoredRun
 from chimera.eval.data.rows import rows
-from chimera.eval.registry import create_benchmark
+from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.store import RunStore
@@ -156,14 +158,13 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
 @option(
     "--format",
     "kind",
-    type=click.Choice(["jsonl", "json", "predictions", "swe-bench", "atif"]),
     default="jsonl",
-    help="Results by line, one document, a prediction file, SWE-bench's files, or trajectories.",
+    help="jsonl, json, predictions, atif (trajectories), or one of the benchmark's own: swe-bench.",
 )
 @option(
     "--output",
     type=click.Path(path_type=Path),
-    help="File (swe-bench and atif: directory); default stdout.",
+    help="File (atif and a benchmark's own: directory); default stdout.",
 )
 @runs_dir_option
 def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -> None:
@@ -179,10 +180,11 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
     writes, in the layout in which it writes them.
     """
     with RunStore(find_run(run, _directory(runs_dir))) as store:
-        if kind in ("atif", "swe-bench"):
+        if kind not in ("jsonl", "json", "predictions"):
+            exporter = _export_atif if kind == "atif" else _own_export(store, kind)
             if output is None:
                 raise UsageError(f"--format {kind} writes several files: give --output DIRECTORY")
-            (_export_atif if kind == "atif" else _export_swe_bench)(store, output)
+            exporter(store, output)
             return
         result = EvalResult.of(store)
         if kind == "json":
@@ -227,28 +229,25 @@ def _model(store: RunStore) -> str:
     return str(manifest.get("model") or manifest.get("agent") or "chimera")
 
 
-def _export_swe_bench(store: RunStore, output: Path) -> None:
-    from chimera.eval.benchmarks._swe_bench.official_report import by_sample, write_reports
-
-    manifest, run, model = store.manifest(), Path(store.path).stem, _model(store)
-    benchmark = str(manifest.get("identity", {}).get("benchmark", "?"))
-    if not benchmark.startswith("swe-bench"):
+def _own_export(store: RunStore, kind: str) -> Callable[[RunStore, Path], None]:
+    """The export in a format of the run's benchmark."""
+    manifest = store.manifest()
+    name = str(manifest.get("identity", {}).get("benchmark", "?"))
+    typed = str(manifest.get("settings", {}).get("benchmark") or name.partition(":")[0])
+    export = benchmark_class(typed).exports.get(kind)
+    if export is None:
         raise UsageError(
-            f"--format swe-bench is for runs of SWE-bench, and this one is of {benchmark}\n"
-            "  --format predictions writes the patches of any benchmark."
+            f"--format {kind} is not one of {name}\n"
+            "  --format predictions writes the answers of any benchmark."
         )
-    dataset = _instances(store, manifest)
-    for summary in by_sample(
-        store.records(whole=True),
-        lambda sample, records: write_reports(
-            records,
-            output,
-            model=model,
-            run=f"{run}-{sample}" if sample else run,
-            dataset=dataset,
-        ),
-    ):
-        click.echo(f"wrote {summary}", err=True)
+
+    def write(store: RunStore, output: Path) -> None:
+        records, tasks = store.records(whole=True), _instances(store, manifest)
+        run = StoredRun(Path(store.path).stem, _model(store), records, tasks)
+        for path in export(run, output):
+            click.echo(f"wrote {path}", err=True)
+
+    return write
 
 
 def _instances(store: RunStore, manifest: dict[str, Any]) -> list[str]:

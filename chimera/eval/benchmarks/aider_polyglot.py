@@ -318,23 +318,23 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
 
 def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
     evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
-    counted = run.result
+    report = run.report
     if run.timed_out:
         why = "the tests did not end within the time limit"
-    elif counted is None:
+    elif report is None:
         last = run.output.strip().splitlines()[-1:] or ["nothing was printed"]
         why = f"there is no test report (exit code {run.exit_code}): {last[0][:200]}"
-    elif counted.failed or counted.errors:
-        bad = next((n for n, outcome in counted.names.items() if outcome != "passed"), "a test")
-        why = f"{counted.failed + counted.errors} of {counted.total} tests failed, first {bad}"
-    elif counted.passed == 0:
+    elif failed := report.failed():
+        total = len(failed) + run.passes
+        why = f"{len(failed)} of {total} tests failed, first {failed[0]}"
+    elif run.passes == 0:
         why = "no test ran"
     elif run.exit_code != 0:
         why = f"the tests passed but the command ended with exit code {run.exit_code}"
-    elif missing := [n for n in declared if not any(n in seen for seen in counted.names)]:
+    elif missing := [n for n in declared if not any(n in seen for seen in report.passed())]:
         why = f"{len(missing)} declared tests did not run, first {missing[0]}"
     else:
-        return _verdict(True, f"{counted.passed} tests passed", metrics, evidence)
+        return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
     metrics = {**metrics, "test_timeouts": int(run.timed_out)}
     if run.exit_code == 0 and not run.timed_out:
         metrics["official"] = True  # upstream asks for nothing but the exit status

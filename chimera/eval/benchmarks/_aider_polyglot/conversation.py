@@ -9,6 +9,7 @@ from pathlib import Path
 from chimera.environments.base import Machine
 from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import EnvironmentFault
+from chimera.texts import shortened
 
 #: More test output than this is cut in the middle before a model sees it.
 SHOWN_CHARACTERS = 30_000
@@ -54,11 +55,7 @@ def _named_file(line: str, editable: Sequence[str]) -> str | None:
 
 def second_message(output: str, editable: Sequence[str]) -> str:
     """What the model is told after a failed attempt."""
-    text = _DURATION.sub("", output).strip()
-    if len(text) > SHOWN_CHARACTERS:
-        half = SHOWN_CHARACTERS // 2
-        cut = len(text) - 2 * half
-        text = f"{text[:half]}\n… {cut} characters left out …\n{text[-half:]}"
+    text = shortened(_DURATION.sub("", output).strip(), SHOWN_CHARACTERS)
     names = ", ".join(f"`{name}`" for name in editable)
     return (
         f"{text}\n\nThe tests above were run on your code and did not all pass. The tests are "

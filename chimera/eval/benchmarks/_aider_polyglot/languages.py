@@ -14,7 +14,9 @@ from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
-from chimera.types import CommandResult, TestResult
+from chimera.eval.kits.reports import javascript, junit
+from chimera.eval.kits.reports.report import Report
+from chimera.types import CommandResult
 
 #: Where the runners put reports and build products, beside the exercise.
 SCRATCH = ".scratch"
@@ -41,19 +43,16 @@ class TestRun:
 
     __test__ = False
 
-    result: TestResult | None
+    report: Report | None
     output: str
     exit_code: int
     timed_out: bool
+    passes: int = 0  # tests that passed; a data set's own command only counts them
 
     @property
     def passed(self) -> bool:
-        return (
-            self.exit_code == 0
-            and not self.timed_out
-            and self.result is not None
-            and self.result.all_passed
-        )
+        failed = self.report is None or self.report.failed()
+        return self.exit_code == 0 and not self.timed_out and self.passes > 0 and not failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,7 +68,7 @@ class Language:
 
     name: str
     script: str
-    read: Callable[[Machine, CommandResult], tuple[TestResult | None, str]]
+    read: Callable[[Machine, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
@@ -86,8 +85,11 @@ def run_tests(
         timeout=timeout,
         variables=toolchain.variables,
     )
-    result, output = language.read(env, done)
-    return TestRun(result, output, done.exit_code, done.timed_out)
+    report, output = language.read(env, done)
+    if report is not None and not report.complete:
+        report = None
+    passes = len(report.passed()) if report else 0
+    return TestRun(report, output, done.exit_code, done.timed_out, passes)
 
 
 def run_command(
@@ -106,8 +108,8 @@ def run_command(
         variables=toolchain.variables,
     )
     counts = [int(match[1] or 1) for match in language.summary.finditer(done.output)]
-    result = TestResult(sum(counts), 0, 0) if counts else None
-    return TestRun(result, done.output, done.exit_code, done.timed_out)
+    report = Report() if counts else None
+    return TestRun(report, done.output, done.exit_code, done.timed_out, sum(counts))
 
 
 def _scratch_file(env: Machine, name: str) -> bytes:
@@ -117,25 +119,28 @@ def _scratch_file(env: Machine, name: str) -> bytes:
         return b""
 
 
-def _junit(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "report.xml")), done.output
+def _junit(
+    env: Machine, done: CommandResult, name: str = "report.xml"
+) -> tuple[Report | None, str]:
+    return junit.read(_scratch_file(env, name), classes=False), done.output
 
 
-def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
+def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    return _junit(env, done, "reports/TEST-junit-jupiter.xml")
 
 
-def _jest(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.jest(_scratch_file(env, "report.json")), done.output
+def _jest(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    text = _scratch_file(env, "report.json").decode("utf-8", "replace")
+    return javascript.jest(text, suites=True), done.output
 
 
-def _cargo(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
+def _cargo(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Machine, done: CommandResult) -> tuple[TestResult | None, str]:
-    result, text = reports.go_events(done.stdout)
-    return result, text + done.stderr.decode("utf-8", "replace")
+def _go(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    report, text = reports.go_events(done.stdout)
+    return report, text + done.stderr.decode("utf-8", "replace")
 
 
 def _python_toolchain(exercise: Path) -> Toolchain:

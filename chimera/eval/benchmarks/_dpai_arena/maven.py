@@ -13,7 +13,7 @@ from chimera.environments.base import EnvironmentSpec, Machine, machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits.reports import junit
-from chimera.eval.kits.reports.types import Report
+from chimera.eval.kits.reports.report import Report
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
@@ -82,7 +82,7 @@ def warmed_repository(
     return made_once("maven", identity, fill) / "repository"
 
 
-def run_tests(env: Machine, test_command: str, *, timeout: float) -> Build:
+def run_build(env: Machine, test_command: str, *, timeout: float) -> Build:
     """Run the tests and read JUnit reports that were not there before."""
     clear = "find . -type d ( -path '*/target' -o -path '*/build/test-results' ) -prune"
     env.run_command(

@@ -22,21 +22,7 @@ include =
 {files}
 disable_warnings = no-data-collected,module-not-measured,already-imported,include-ignored
 """
-_REPORT = """\
-import json, sys
-import coverage
-
-reader = coverage.Coverage(data_file={place!r} + "/data", config_file=False)
-reader.combine([{place!r}])
-data = reader.get_data()
-lines = {{}}
-for file in data.measured_files():
-    statements = reader.analysis2(file)[1]
-    contexts = data.contexts_by_lineno(file)
-    counts = {{number: len(contexts.get(number, ())) for number in statements}}
-    lines[file] = counts
-json.dump(lines, sys.stdout)
-"""
+_REPORT = Path(__file__).with_name("coverage_report.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,10 +48,10 @@ class CoverageTool:
 
     def read(self, env: Machine, root: str) -> dict[str, dict[int, int]]:
         """Tests that reached each executable line, by path below `root`; empty when nothing ran."""
-        env.write_file(f"{PLACE}/report.py", _REPORT.format(place=PLACE))
+        env.write_file(f"{PLACE}/report.py", _REPORT.read_text())
         variables = {"PYTHONPATH": str(self.folder), "COVERAGE_PROCESS_START": ""}
         result = env.run_command(
-            ["python", f"{PLACE}/report.py"], cwd=root, timeout=300, variables=variables
+            ["python", f"{PLACE}/report.py", PLACE], cwd=root, timeout=300, variables=variables
         )
         if result.exit_code != 0:
             if "No data to combine" in result.output or "NoDataError" in result.output:

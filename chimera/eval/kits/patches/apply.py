@@ -8,7 +8,9 @@ from dataclasses import dataclass
 
 from chimera.environments.base import Machine
 from chimera.errors import GraderError
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.steering import steers
+from chimera.types import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,6 +71,11 @@ class Application:
     def applied(self) -> bool:
         return bool(self.command)
 
+    def undone(self) -> dict[str, JSON]:
+        """What was taken out again, for a verdict's metrics."""
+        found = {"steering_files": self.steering, "overridden_test_files": self.overridden}
+        return {name: list(paths) for name, paths in found.items() if paths}
+
 
 def apply_submission(
     env: Machine,
@@ -86,7 +93,7 @@ def apply_submission(
     written in an unusual way hides nothing. `expected` (gold and test patch) tells which steering
     files are part of the task, and `allowed` names further ones.
     """
-    if not patches.parse(patch) or patches.reaches_into_git(patch):
+    if not diffs.parse(patch) or diffs.reaches_into_git(patch):
         return Application("", "not a unified diff of files in the repository")
     file = "/tmp/submission.diff"
     ended = patch.endswith("\n") or not chain.end_line
@@ -95,7 +102,7 @@ def apply_submission(
     if not command:
         return Application("", output)
     changes = changed_paths(env, root)
-    ordinary = allowed.union(*(patches.paths(other) for other in expected))
+    ordinary = allowed.union(*(diffs.paths(other) for other in expected))
     overridden = [c for c in changes if c.path in test_paths]
     steering = [
         c for c in changes if c.path not in test_paths and _steers(c) and c.path not in ordinary
@@ -113,7 +120,7 @@ def apply_submission(
 
 def put_tests(env: Machine, test_patch: str, *, root: str) -> bool:
     """Make the files that the test patch names exactly what it says; False if that failed."""
-    files = patches.parse(test_patch)
+    files = diffs.parse(test_patch)
     named = sorted({p for file in files for p in (file.old, file.new) if p})
     existing = sorted({file.old for file in files if file.old})
     env.write_file(
@@ -141,7 +148,7 @@ def changed_paths(env: Machine, root: str) -> list[Change]:
 
 
 def _steers(change: Change) -> bool:
-    return change.mode in _LINK_MODES or patches.steers(change.path, new=change.status == "A")
+    return change.mode in _LINK_MODES or steers(change.path, new=change.status == "A")
 
 
 def _undo(env: Machine, root: str, changes: Iterable[Change]) -> None:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.diffs import new_file
 
 _FORGED_LINES = """\
 import atexit, os, sys
@@ -30,7 +31,7 @@ for kind in ("addFailure", "addError"):
 def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tuple[str, str]]:
     """(name, patch): planted configuration, forged output, edited tests, a reach for history."""
     forged = _FORGED_LINES.format(names=list(fail_to_pass))
-    test_files = [file.new for file in patches.parse(test_patch) if file.new]
+    test_files = [file.new for file in diffs.parse(test_patch) if file.new]
     python_tests = [name for name in test_files if name.endswith(".py")]
     folders = sorted({"", *(name.rpartition("/")[0] for name in python_tests)})
     yield (
@@ -66,16 +67,6 @@ def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tu
 
 def _emptied(name: str) -> str:
     return "def test_nothing():\n    pass\n" if name.endswith(".py") else "// nothing\n"
-
-
-def new_file(path: str, content: str) -> str:
-    """A diff that creates one file."""
-    lines = content.split("\n")[:-1] if content.endswith("\n") else content.split("\n")
-    body = "".join(f"+{line}\n" for line in lines)
-    return (
-        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
-        f"@@ -0,0 +1,{len(lines)} @@\n{body}"
-    )
 
 
 def _link(path: str, target: str) -> str:

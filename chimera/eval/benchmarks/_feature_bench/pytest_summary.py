@@ -6,7 +6,7 @@ import re
 from collections import Counter
 from typing import cast
 
-from chimera.eval.kits.reports.types import Status
+from chimera.eval.kits.reports.report import Status
 
 _ENTRY = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|SUBFAILED)\b(?:\([^)]*\))? (.+)$")
 _VERBOSE = re.compile(r"^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")

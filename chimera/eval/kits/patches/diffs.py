@@ -1,18 +1,20 @@
-"""Unified diffs as values: their files, their hunks, and the files that steer a test run."""
+"""Unified diffs as values: their files and their hunks."""
 
 from __future__ import annotations
 
 import re
 import shlex
-import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, replace
 from itertools import pairwise
-from pathlib import PurePosixPath
 
 _FILE_START = re.compile(r"(?m)^diff --git ")
 _PLAIN_START = re.compile(r"(?m)^--- (?=.*\n\+\+\+ )")
 _HUNK_START = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_REPOSITORY_INSIDES = re.compile(
+    r"(?m)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
+    r"[^\n]*[ /\"]\.git(?:/|[\"\s]|$)"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,8 +92,19 @@ def largest_hunk(patch: str) -> int:
     return best
 
 
-def hunk_count(diff: str) -> int:
-    return sum(len(file.hunks) for file in parse(diff))
+def new_file(path: str, content: str) -> str:
+    """A diff that creates one file."""
+    lines = content.split("\n")[:-1] if content.endswith("\n") else content.split("\n")
+    body = "".join(f"+{line}\n" for line in lines)
+    return (
+        f"diff --git a/{path} b/{path}\nnew file mode 100644\n--- /dev/null\n+++ b/{path}\n"
+        f"@@ -0,0 +1,{len(lines)} @@\n{body}"
+    )
+
+
+def reaches_into_git(diff: str) -> bool:
+    """Whether a header names a file inside `.git`, which no honest diff does."""
+    return _REPOSITORY_INSIDES.search(diff) is not None
 
 
 def _file(text: str) -> FilePatch:
@@ -173,104 +186,3 @@ def _unquote(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] == '"':
         return name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
     return name
-
-
-#: Names that a test runner reads before it runs a test.
-STEERING_NAMES = frozenset(
-    {
-        "conftest.py", "pytest.ini", ".pytest.ini", "pytest.toml", "tox.ini", "setup.cfg",
-        "setup.py", "pyproject.toml", "sitecustomize.py", "usercustomize.py", "noxfile.py",
-        ".coveragerc", "runtests.py", "pytestdebug.py",
-        "jest.config.js", "jest.config.ts", "jest.config.cjs", "jest.config.mjs",
-        "jest.config.json", ".mocharc.js", ".mocharc.cjs", ".mocharc.json", ".mocharc.jsonc",
-        ".mocharc.yml", ".mocharc.yaml", "mocha.opts", "karma.conf.js", "vitest.config.js",
-        "vitest.config.ts", "vitest.config.mjs", "vitest.config.mts", "vitest.workspace.ts",
-        ".babelrc", ".babelrc.js", ".babelrc.json", "babel.config.js", "babel.config.cjs",
-        "babel.config.json", ".swcrc", ".nycrc", ".taprc", ".npmrc", ".yarnrc", ".yarnrc.yml",
-        "pom.xml", "mvnw", "gradlew", "build.gradle", "build.gradle.kts", "settings.gradle",
-        "settings.gradle.kts", "gradle.properties", "testng.xml", "junit-platform.properties",
-        "surefire.properties", ".mvn", "CTestTestfile.cmake",
-    }
-)  # fmt: skip
-_STEERING_SUFFIXES = (".pth", ".egg-link", ".pyc")
-_STEERING_PATHS = (
-    re.compile(r"^bin/(test|doctest|test_.*)$"),
-    re.compile(r"^sympy/(testing|utilities)/(py)?(runtests|tests?|randtest|benchmarking)\w*\.py$"),
-    re.compile(r"^tests/test_sqlite\.py$"),
-    re.compile(r"(^|/)(\.mvn|node_modules|site-packages|__pycache__|\.chimera-metadata)/"),
-    re.compile(r"(^|/)[^/]+\.(dist|egg)-info/"),
-    # what a build left: classes that win over the sources, and reports of runs that never were
-    re.compile(r"(^|/)target/((test-)?classes|[\w-]+-reports)/"),
-    re.compile(r"(^|/)build/(classes|test-results|reports)/"),
-    re.compile(r"^(gradle|buildSrc)/"),
-    re.compile(r"(^|/)(META-INF/services/(org\.junit|org\.testng|org\.apache\.maven)|mockito-ext)"),
-)
-#: Packages of Java's test libraries below a folder of sources; a project's own class wins.
-_JAVA_LIBRARIES = re.compile(
-    r"(?:^|(?:^|/)(?:src|main|test|java|kotlin|groovy|resources)/)"
-    r"(?:org/(?:junit|hamcrest|assertj|mockito|testng|opentest4j|easymock|powermock|spockframework"
-    r"|apache/maven/surefire)|junit/(?:framework|runner|textui)|com/google/common/truth)"
-    r"/[\w/$]+\.(?:java|kt|groovy|class)$"
-)
-_RUNNER_MODULES = frozenset(
-    {
-        "pytest", "_pytest", "pluggy", "py", "xdist", "execnet", "coverage", "tblib", "iniconfig",
-        "packaging", "attr", "exceptiongroup", "tomli", "hypothesis", "nose", "chimera_watch",
-    }
-)  # fmt: skip
-_ROOTS = ((), ("src",), ("lib",), ("bin",))
-
-
-def steering_files(diff: str, *, expected: Sequence[str] = ()) -> frozenset[str]:
-    """Paths of a diff that could change how tests are run rather than what they test.
-
-    `expected` are diffs (gold patch, test patch) whose own files are part of the task.
-    """
-    ordinary = frozenset().union(*(paths(other) for other in expected))
-    found: set[str] = set()
-    for file in parse(diff):
-        names = {p for p in (file.old, file.new) if p}
-        if any(steers(p, new=file.old is None) for p in names) and not names <= ordinary:
-            found |= names
-    return frozenset(found)
-
-
-def steers(path: str, *, new: bool) -> bool:
-    """Whether a file at this path is read by a test runner, or shadows a module it imports."""
-    pure = PurePosixPath(path)
-    if pure.name in STEERING_NAMES or pure.name.endswith(_STEERING_SUFFIXES):
-        return True
-    if any(pattern.search(path) for pattern in _STEERING_PATHS):
-        return True
-    return new and (_shadows(pure) or _JAVA_LIBRARIES.search(path) is not None)
-
-
-def _shadows(path: PurePosixPath) -> bool:
-    """A new file that `import unittest` (or pytest, …) would find before the real one.
-
-    Such a file must lie where a runner looks first: at the root of the code, or among the tests.
-    """
-    if path.suffix not in (".py", ".so", ".pyc"):
-        return False
-    is_package = path.name == "__init__.py"
-    module = path.parent.name if is_package else path.name.split(".")[0]
-    folders = path.parts[:-2] if is_package else path.parts[:-1]
-    if module not in _RUNNER_MODULES | sys.stdlib_module_names:
-        return False
-    return folders in _ROOTS or any(folder.startswith("test") for folder in folders)
-
-
-def drop_files(diff: str, unwanted: frozenset[str]) -> str:
-    """The diff less every file block that reads or writes one of these paths."""
-    return join(file for file in parse(diff) if not ({file.old, file.new} & unwanted))
-
-
-_REPOSITORY_INSIDES = re.compile(
-    r"(?m)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
-    r"[^\n]*[ /\"]\.git(?:/|[\"\s]|$)"
-)
-
-
-def reaches_into_git(diff: str) -> bool:
-    """Whether a header names a file inside `.git`, which no honest diff does."""
-    return _REPOSITORY_INSIDES.search(diff) is not None
