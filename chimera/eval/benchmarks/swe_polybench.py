@@ -183,7 +183,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             metrics["restored_scripts"] = _keep_scripts(env)
         return self._tested(task, env, metrics)
 
-    def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
+    def _tested(self, task: PolyBenchTask, env: Machine, metrics: dict[str, JSON]) -> Verdict:
         timeout = self.settings.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
         reader = logs.reader(task["repo"], task["language"])
         run = run_witnessed(

@@ -180,7 +180,7 @@ class SWTBench(InstanceBenchmark):
                 runs.append(self._run(task, inside, directed_by))
         return Pair(*runs)
 
-    def _run(self, task: SWEBenchTask, env: Environment, directed_by: str) -> Run:
+    def _run(self, task: SWEBenchTask, env: Machine, directed_by: str) -> Run:
         if self.settings.mode == "reproduction":
             script = ["python", f"{TESTBED}/{self.settings.reproduction_script}"]
             result = env.run_command(script, cwd=TESTBED, timeout=self.settings.test_timeout)
