@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
-from chimera.eval.values import Prediction, Submission, Task, Verdict
+from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
 from chimera.types import JSON, AgentResult
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -73,6 +73,8 @@ class Benchmark(ABC, Generic[TaskT]):
     trials_per_core: ClassVar[int] = 4
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
+    #: What `chimera runs export --format` calls the files of `write_official_files`.
+    official_format: ClassVar[str] = ""
     #: Which hostile answers of the catalogue fit its grader, beside those of `attacks`.
     attack_kind: AttackKind | None = None
 
@@ -136,9 +138,29 @@ class Benchmark(ABC, Generic[TaskT]):
 
         return read_predictions(self, path)
 
+    def missing(self) -> Sequence[tuple[str, str]]:
+        """What it needs beside its data and this machine lacks, each with how to get it."""
+        return ()
+
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""
         return {}
+
+    @classmethod
+    def write_official_files(
+        cls,
+        records: Iterable[TrialRecord],
+        folder: Path,
+        *,
+        model: str,
+        run: str,
+        dataset: Sequence[str],
+    ) -> list[Path]:
+        """Write a run's results as the official tools write theirs; the files to look at first.
+
+        `dataset` are the ids of all tasks that could have been answered.
+        """
+        return []
 
     # --- what proves the grader
 

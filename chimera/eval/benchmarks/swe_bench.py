@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Literal
@@ -23,7 +23,7 @@ from chimera.eval.kits.repositories.swe_instance import (
     SWEBenchTask,
     interpreters_named,
 )
-from chimera.eval.values import Submission, Verdict
+from chimera.eval.values import Submission, TrialRecord, Verdict
 from chimera.types import JSON
 
 if TYPE_CHECKING:
@@ -46,6 +46,7 @@ Images = Literal["auto", "official", "local"]
 
 class SWEBench(PatchBenchmark[SWEBenchTask]):
     slug = "swe-bench"
+    official_format = "swe-bench"
     setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
     files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
              "{split}.jsonl", "{split}.json")  # fmt: skip
@@ -194,6 +195,20 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
         if missing:
             notes["missing_pins"] = list(missing)
         return notes
+
+    @classmethod
+    def write_official_files(
+        cls,
+        records: Iterable[TrialRecord],
+        folder: Path,
+        *,
+        model: str,
+        run: str,
+        dataset: Sequence[str],
+    ) -> list[Path]:
+        from chimera.eval.benchmarks._swe_bench.official_report import write_runs
+
+        return write_runs(records, folder, model=model, run=run, dataset=dataset)
 
     # --- agents
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
@@ -149,14 +149,28 @@ def write_reports(
     return path
 
 
-def by_sample(
-    records: Iterable[TrialRecord], write: Callable[[int, list[TrialRecord]], Path]
+def write_runs(
+    records: Iterable[TrialRecord],
+    folder: Path,
+    *,
+    model: str,
+    run: str,
+    dataset: Sequence[str],
 ) -> list[Path]:
     """Upstream knows one answer for each instance: every sample is written as a run of its own."""
     samples: dict[int, list[TrialRecord]] = {}
     for record in records:
         samples.setdefault(record.sample, []).append(record)
-    return [write(sample, samples[sample]) for sample in sorted(samples)]
+    return [
+        write_reports(
+            samples[sample],
+            folder,
+            model=model,
+            run=f"{run}-{sample}" if sample else run,
+            dataset=dataset,
+        )
+        for sample in sorted(samples)
+    ]
 
 
 def _write_instance(record: TrialRecord, place: Path) -> None:
