@@ -7,6 +7,7 @@ import secrets
 import shlex
 from dataclasses import dataclass
 
+from chimera.agents.base import BaseAgent
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import AgentError, UsageError
 from chimera.providers.meter import current_meter
@@ -19,7 +20,7 @@ PLACEHOLDERS = ("prompt", "prompt_file", "model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandAgent:
+class CommandAgent(BaseAgent):
     """A shell command with `{prompt}`, `{prompt_file}` and `{model}` filled in and quoted.
 
     Without `{prompt}` and `{prompt_file}` the prompt comes on standard input. What the command

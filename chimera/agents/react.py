@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_type_hints
 
+from chimera.agents.base import BaseAgent
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
 from chimera.environments.base import Environment
@@ -55,7 +56,7 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactAgent:
+class ReactAgent(BaseAgent):
     """A loop of model calls and tool calls, as plain settings; see `presets` for named ones.
 
     `tools` are names from the toolbox or tools themselves; those of the environment are added.
@@ -93,6 +94,10 @@ class ReactAgent:
             "prompts": hashlib.sha256(self.system_prompt.encode()).hexdigest(),
             "loop": self.loop.identity(),
         }
+
+    def providers(self) -> Sequence[Provider]:
+        summarizer = self.loop.compaction.provider
+        return (self.provider,) if summarizer is None else (self.provider, summarizer)
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
         if self.confined_only and "confined" not in env.capabilities:

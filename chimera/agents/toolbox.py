@@ -2,25 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
 from chimera.environments.base import Environment, Machine
 from chimera.errors import UsageError
+from chimera.plugins import load_class
 from chimera.texts import shortened
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolCall, ToolResult
 
-#: name → (module, class); a class is called without arguments, once for each trial
-TOOLS: Mapping[str, tuple[str, str]] = {
-    "bash": ("chimera.tools.bash", "BashTool"),
-    "view": ("chimera.tools.files", "ViewTool"),
-    "edit": ("chimera.tools.files", "EditTool"),
-    "ipython": ("chimera.tools.ipython", "IPythonTool"),
-    "submit": ("chimera.agents.toolbox", "SubmitTool"),
+#: name → `module:Class`; a class is called without arguments, once for each trial
+TOOLS: Mapping[str, str] = {
+    "bash": "chimera.tools.bash:BashTool",
+    "view": "chimera.tools.files:ViewTool",
+    "edit": "chimera.tools.files:EditTool",
+    "ipython": "chimera.tools.ipython:IPythonTool",
+    "submit": "chimera.agents.toolbox:SubmitTool",
 }
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -141,9 +141,7 @@ def _is(value: JSON, kind: type | tuple[type, ...]) -> bool:
 
 
 def _make(name: str) -> Tool:
-    if name not in TOOLS:
-        raise UsageError(f"unknown tool '{name}'; there are: {', '.join(TOOLS)}")
-    module, attribute = TOOLS[name]
-    made: Any = getattr(importlib.import_module(module), attribute)()
-    tool: Tool = made
-    return tool
+    made = load_class(name, object, what="tool", shipped=TOOLS, group="chimera.tools")()
+    if not isinstance(made, Tool):
+        raise UsageError(f"tool '{name}': it lacks a name, a description, parameters or execute()")
+    return made

@@ -153,6 +153,10 @@ class Benchmark(ABC, Generic[TaskT]):
 
         return read_predictions(self, path)
 
+    def missing(self) -> Sequence[tuple[str, str]]:
+        """What it needs beside its data and this machine lacks, each with how to get it."""
+        return ()
+
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""
         return {}

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import queue
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from chimera import __version__
-from chimera.agents.base import Agent
+from chimera.agents.base import Agent, as_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import UsageError
@@ -31,7 +31,7 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor
+from chimera.eval.workers import ThreadExecutor, results
 from chimera.providers.meter import Limits
 from chimera.types import JSON
 
@@ -114,9 +114,7 @@ class Harness:
 
         cores = os.cpu_count() or 1
         workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
-        executor: ThreadExecutor[TrialSpec, TrialRecord] = ThreadExecutor(
-            work, min(workers, len(plan))
-        )
+        executor = ThreadExecutor(work, min(workers, len(plan)))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
@@ -131,34 +129,20 @@ class Harness:
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
-        """Feed the executor, store what comes back; the reason why it stopped early, or None."""
+        """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
         streak = _Streak(self.breaker)
-        executor.start()
         try:
-            while True:
-                while stopped is None and executor.pending < executor.workers * 2:
-                    spec = next(pending, None)
-                    if spec is None:
-                        break
-                    executor.submit(spec)
-                if executor.pending == 0:
-                    return stopped
-                try:
-                    record = executor.result(timeout=0.5)  # wakes for Ctrl-C
-                except queue.Empty:
-                    continue
-                store.write(record)
-                self.observer.finished(record)
-                stopped = stopped or streak.reason_to_stop(record)
-                if stopped is not None:
-                    executor.discard_waiting()
+            with closing(results(executor, pending)) as records:
+                for record in records:
+                    store.write(record)
+                    self.observer.finished(record)
+                    if stopped is None and (stopped := streak.reason_to_stop(record)):
+                        executor.finish()
         except KeyboardInterrupt:
-            executor.discard_waiting()
             close_open_environments()
             raise Interrupted from None
-        finally:
-            executor.stop()
+        return stopped
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -224,7 +208,7 @@ class Harness:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
             return StartBackend(factory or "none")
-        return factory if isinstance(factory, StartBackend) else EnvironmentFactory(factory)
+        return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:
         if isinstance(self.store, RunStore):
@@ -297,11 +281,8 @@ def _encode_other(value: object) -> object:
     raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
 
 
-def _identity_of(agent: object) -> JSON:
-    identity = getattr(agent, "identity", None)
-    if callable(identity):
-        return identity()
-    return f"{type(agent).__module__}.{type(agent).__qualname__}"
+def _identity_of(agent: Agent | Submitter) -> JSON:
+    return agent.identity() if isinstance(agent, Submitter) else as_agent(agent).identity()
 
 
 def _start_name(factory: object) -> str:

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
@@ -26,7 +26,7 @@ from chimera.errors import (
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, Limits, Meter, metered
-from chimera.types import AgentResult, Usage
+from chimera.types import JSON, AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
 
@@ -37,12 +37,16 @@ FIRST_BACKOFF_SECONDS = 1.0
 _open_environments: dict[int, Environment] = {}
 
 
+@runtime_checkable
 class Submitter(Protocol):
-    """An agent that knows the answer (gold, stored predictions) and hands it in itself."""
+    """What knows the answer (gold, stored predictions) and hands it in itself, as no agent can."""
 
     def submit(
         self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
     ) -> Submission: ...
+
+    def identity(self) -> JSON:
+        """Everything of it that can change an outcome; resuming matches on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -151,10 +155,10 @@ def run_trial(
             if account.verdict is not None:  # only the end of the environment failed
                 metrics = {**account.verdict.metrics, "left_behind": str(error)}
                 return record(attempt, verdict=replace(account.verdict, metrics=metrics))
-            failure = TrialError(error.boundary, str(error), getattr(error, "retryable", False))
+            failure = TrialError(error.boundary, str(error), error.retryable)
             if not failure.retryable or attempt >= spec.attempts:
                 return record(attempt, error=failure)
-            time.sleep(_backoff(attempt, getattr(error, "retry_after", None)))
+            time.sleep(_backoff(attempt, error.retry_after))
 
 
 def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) -> Verdict:
@@ -195,10 +199,9 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
         meter.deadline = time.monotonic() + seconds
-    if hasattr(spec.agent, "submit"):
-        agent = cast("Submitter", spec.agent)
+    if isinstance(spec.agent, Submitter):
         with _boundary(AgentError, "handing in"):
-            return agent.submit(spec.benchmark, spec.task, spec.sample, env)
+            return spec.agent.submit(spec.benchmark, spec.task, spec.sample, env)
     env.deadline = meter.deadline
     try:
         with _boundary(AgentError, "the agent"):

@@ -18,6 +18,7 @@ from chimera.errors import (
     ProviderError,
 )
 from chimera.eval import trial
+from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, Verdict
@@ -41,7 +42,7 @@ class Env(NoEnvironment):
 
 
 @dataclass
-class Start:
+class Start(StartEnvironment):
     made: list = field(default_factory=list)
 
     def __call__(self, spec):

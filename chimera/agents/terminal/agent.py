@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chimera import __version__
+from chimera.agents.base import BaseAgent
 from chimera.agents.terminal.loop import MAX_TURNS, SYSTEM_PROMPT, Progress, TerminalLoop
 from chimera.agents.terminal.tmux import TmuxTerminal, key_arguments
 from chimera.environments.base import Environment, machine
@@ -40,7 +41,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalAgent:
+class TerminalAgent(BaseAgent):
     """The loop in one of Chimera's environments, with a tmux that runs inside it."""
 
     provider: Provider
@@ -51,6 +52,7 @@ class TerminalAgent:
     system_prompt: str = SYSTEM_PROMPT
 
     name = "terminal"
+    needs_environment = True
 
     def identity(self) -> dict[str, JSON]:
         """Everything of this agent that can change an outcome."""
@@ -63,6 +65,9 @@ class TerminalAgent:
             "seed": self.seed,
             "system_prompt": self.system_prompt,
         }
+
+    def providers(self) -> Sequence[Provider]:
+        return (self.provider,)
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
         loop = TerminalLoop(

@@ -35,6 +35,7 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     run_command,
     run_tests,
 )
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.options import Options, option
@@ -288,6 +289,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
         yield Submission(files=stubs)
         yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
+
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return missing_toolchains()
 
     def attacks(self, task: PolyglotTask) -> Iterable[tuple[str, Submission]]:
         directory = Path(task["directory"])

@@ -34,7 +34,7 @@ from chimera.eval.kits import replies as extract
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult, Message
 
-__all__ = ["WebArena", "WebArenaTask", "site_status"]
+__all__ = ["WebArena", "WebArenaTask"]
 
 MAX_STEPS = 30  # of the official runs
 DEFAULT_STEPS = next(f.default for f in dataclasses.fields(ReactAgent) if f.name == "max_steps")
@@ -264,6 +264,13 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
             host = urlparse(url)
             elsewhere = f"{host.scheme}://{host.netloc}/elsewhere"
             yield Submission(text=gold.text, data={"answer": gold.text, "url": elsewhere})
+
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return [
+            (site, f"{url} {answer}".strip())
+            for site, url, answer in site_status()
+            if not answer.startswith("answers")
+        ]
 
     def attacks(self, task: WebArenaTask) -> Iterable[tuple[str, Submission]]:
         """Hostile answers, none of which may pass."""
