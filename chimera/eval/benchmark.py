@@ -147,11 +147,10 @@ class Benchmark(ABC, Generic[TaskT]):
         """Whether a stored submission is all that `grade` needs."""
         return self.grading != "same"
 
-    def read_predictions(self, path: Path) -> Iterable[Prediction]:
-        """Stored answers for `chimera grade`; override where the official format is another."""
-        from chimera.eval.data.predictions import read_predictions
-
-        return read_predictions(self, path)
+    def read_predictions(self, path: Path) -> Iterable[Prediction] | None:
+        """Stored answers in an official format of its own; None when the file is in the common one
+        (`chimera.eval.data.predictions`)."""
+        return None
 
     def missing(self) -> Sequence[tuple[str, str]]:
         """What it needs beside its data and this machine lacks, each with how to get it."""

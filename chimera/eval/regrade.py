@@ -10,6 +10,7 @@ from typing import Any
 
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.predictions import read_predictions
 from chimera.eval.harness import Planned
 from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
 from chimera.eval.runs.store import RunStore
@@ -41,7 +42,7 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if not file.exists():
         raise UsageError(f"--predictions {file}: no such file")
     benchmark = settings.create_benchmark()
-    predictions = list(benchmark.read_predictions(file))
+    predictions = list(read_predictions(benchmark, file))
     if not predictions:
         raise UsageError(f"--predictions {file}: no predictions in it")
     answers = planned_answers(benchmark, predictions)
@@ -107,7 +108,7 @@ def grade_again(
 def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:
     """The tasks a run was graded against: the data set's, or those its prediction file carries."""
     if predictions is not None and Path(predictions).exists():
-        answers = planned_answers(benchmark, benchmark.read_predictions(Path(predictions)))
+        answers = planned_answers(benchmark, read_predictions(benchmark, Path(predictions)))
         return {task["id"]: task for task, _, _ in answers}
     return {task["id"]: task for task in benchmark.tasks()}
 

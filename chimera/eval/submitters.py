@@ -15,6 +15,7 @@ from chimera.cache import file_digest
 from chimera.environments.base import Environment
 from chimera.errors import AgentError, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.predictions import read_predictions
 from chimera.eval.trial import Submitter
 from chimera.eval.values import Submission
 from chimera.types import JSON, AgentResult
@@ -126,7 +127,7 @@ def _predictions(benchmark: Benchmark[Any], path: Path) -> dict[str, tuple[Submi
     with _lock:
         if key not in _loaded:
             found: dict[str, list[Submission]] = defaultdict(list)
-            for prediction in benchmark.read_predictions(path):
+            for prediction in read_predictions(benchmark, path):
                 found[prediction.task_id].append(prediction.submission)
             _loaded[key] = {task_id: tuple(answers) for task_id, answers in found.items()}
         return _loaded[key]

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -18,7 +18,13 @@ ANSWER_FIELDS = ("model_patch", "solution", "completion")
 REPLY_FIELD = "output"
 
 
-def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
+def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterable[Prediction]:
+    """The answers of a file in the benchmark's own official format, or in the common one."""
+    found = benchmark.read_predictions(path)
+    return common_predictions(benchmark, path) if found is None else found
+
+
+def common_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
     """One prediction a row. Several rows with one id are samples 0, 1, 2, …"""
     tasks = {task["id"]: task for task in benchmark.tasks()}
     for number, row in enumerate(_prediction_rows(path), 1):
