@@ -279,6 +279,9 @@ def test_a_reference_solution_is_not_held_to_the_time_of_agents():
         def submit(self, benchmark, task, sample, env):
             return Submission("yes" if env.deadline is None else "no")
 
+        def identity(self):
+            return "oracle"
+
     assert run_trial(spec(agent=Oracle(), limits=Limits(seconds=60))).passed
 
 
