@@ -14,7 +14,7 @@ from chimera.agents.toolbox import Toolbox
 from chimera.environments.base import Environment
 from chimera.errors import LimitReached, UsageError
 from chimera.providers.base import ContextOverflow, Provider
-from chimera.providers.meter import current_meter
+from chimera.providers.meter import current_meter, steps_allowed
 from chimera.tools.base import Tool
 from chimera.types import JSON, AgentResult, Message, Response, Step, ToolCall, Usage
 
@@ -168,9 +168,7 @@ class _Run:
         return "limit:steps"
 
     def _most_steps(self) -> int:
-        meter = current_meter()
-        limit = meter.limits.max_steps if meter is not None else None
-        return self.agent.max_steps if limit is None else min(limit, self.agent.max_steps)
+        return steps_allowed(self.agent.max_steps)
 
     def _ask(self) -> Response:
         """The model's next message; a conversation too long for it is condensed first."""

@@ -122,6 +122,13 @@ class Meter:
 _current: ContextVar[Meter | None] = ContextVar("chimera_meter", default=None)
 
 
+def steps_allowed(most: int) -> int:
+    """How many steps an agent of `most` may take in this trial."""
+    meter = current_meter()
+    limit = None if meter is None else meter.limits.max_steps
+    return most if limit is None else min(limit, most)
+
+
 def current_meter() -> Meter | None:
     return _current.get()
 

@@ -24,6 +24,7 @@ from chimera.environments.base import Environment, machine
 from chimera.errors import ChimeraError, LimitReached
 from chimera.providers import create_provider
 from chimera.providers.base import Provider
+from chimera.providers.meter import steps_allowed
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:
@@ -72,7 +73,7 @@ class TerminalAgent(BaseAgent):
     def run(self, prompt: str, env: Environment) -> AgentResult:
         loop = TerminalLoop(
             provider=self.provider,
-            max_turns=self.max_steps,
+            max_turns=steps_allowed(self.max_steps),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
