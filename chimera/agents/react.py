@@ -149,7 +149,7 @@ class _Run:
         )
 
     def _loop(self) -> str:
-        for _ in range(self._most_steps()):
+        for _ in range(steps_allowed(self.agent.max_steps)):
             self._condense_when_due()
             response = self._ask()
             self.steps += 1
@@ -166,9 +166,6 @@ class _Run:
                 return "length" if response.stop_reason == "length" else "done"
             self._add(Message.user(reply))
         return "limit:steps"
-
-    def _most_steps(self) -> int:
-        return steps_allowed(self.agent.max_steps)
 
     def _ask(self) -> Response:
         """The model's next message; a conversation too long for it is condensed first."""
