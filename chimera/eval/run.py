@@ -30,7 +30,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
-from chimera.providers.meter import Limits
+from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
 
@@ -76,8 +76,8 @@ class RunSettings:
         options = pairs(self.option, "--option")
         return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
 
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> TrialLimits:
+        return TrialLimits(
             max_steps=self.max_steps,
             max_tokens=self.token_limit,
             max_cost=self.cost_limit,

@@ -25,7 +25,7 @@ from chimera.errors import (
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import JSON, AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
@@ -76,7 +76,7 @@ class TrialSpec:
     sample: int
     agent: Agent | Submitter
     start: StartEnvironment
-    limits: Limits = Limits()
+    limits: TrialLimits = TrialLimits()
     attempts: int = 3
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
@@ -216,7 +216,7 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         return spec.benchmark.collect(spec.task, result, env)
 
 
-def _seconds(limits: Limits, env: Environment) -> float | None:
+def _seconds(limits: TrialLimits, env: Environment) -> float | None:
     """How long the agent may work: the user's limit or the task's own, whichever ends first."""
     if env.deadline is None:
         return limits.seconds

@@ -14,7 +14,7 @@ from chimera.agents.presets import PRESETS
 from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import AgentError, UsageError
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import AgentResult
 
 
@@ -40,7 +40,7 @@ def test_direct_asks_once():
 
 
 def test_direct_keeps_the_limits_of_the_trial():
-    meter = Meter(limits=Limits(max_tokens=1))
+    meter = Meter(limits=TrialLimits(max_tokens=1))
     agent = create_agent("direct", model="scripted/echo")
     with metered(meter):
         agent.run("first", NoEnvironment())
