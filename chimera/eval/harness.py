@@ -163,7 +163,7 @@ class Harness:
             content = contents.get(task["id"]) or content_digest(task)
             if self.samples > 1:
                 contents[task["id"]] = content
-            own = "" if agent is self.agent else content_digest(_identity_of(agent))
+            own = "" if agent is self.agent else content_digest(as_agent(agent).identity())
             yield planned, content_digest([base, content, sample, own])
 
     def _count_done(self, plan: Plan, store: RunStore) -> int:
@@ -199,7 +199,7 @@ class Harness:
             "benchmark": self.benchmark.name(),
             "options": self.benchmark.options(),
             "grader": self.benchmark.grader_version,
-            "agent": _identity_of(self.agent),
+            "agent": as_agent(self.agent).identity(),
             "environment": _start_name(self.env_factory),
             "limits": asdict(self.limits),
         }
@@ -279,10 +279,6 @@ def _encode_other(value: object) -> object:
     if hasattr(value, "__dict__"):
         return vars(value)
     raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
-
-
-def _identity_of(agent: Agent | Submitter) -> JSON:
-    return agent.identity() if isinstance(agent, Submitter) else as_agent(agent).identity()
 
 
 def _start_name(factory: object) -> str:

@@ -80,7 +80,7 @@ def test_presets_differ_as_their_names_promise():
         ("react", {"model": "scripted/echo", "max_steps": 0}, "at least one step"),
         ("nowhere.to.be.found:Agent", {}, "no module"),
         ("json:Agent", {}, "has no 'Agent'"),
-        ("json:JSONDecoder", {}, "is no Agent class"),
+        ("json:loads", {}, "is no class"),
         ("nobody.py:Agent", {}, "no file nobody.py"),
         ("oracle", {}, "unknown agent"),
     ],
