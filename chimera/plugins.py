@@ -49,7 +49,8 @@ def load_class(
     if found is None:
         raise UsageError(f"{what} '{name}': {module} has no '{attribute}'")
     if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UsageError(f"{what} '{name}': {attribute} is no {kind.__name__} class")
+        wanted = "class" if kind is object else f"{kind.__name__} class"
+        raise UsageError(f"{what} '{name}': {attribute} is no {wanted}")
     return found
 
 

@@ -69,7 +69,7 @@ def create_agent(
     options: Mapping[str, str] | None = None,
     others: Collection[str] = (),
 ) -> Any:
-    """An agent from command-line values: a shipped one, or a class with `run(prompt, env)`.
+    """An agent from command-line values: a shipped one, or any class of one's own.
 
     `options` are the agent's own settings by name, converted by its annotations; `attempts`,
     `price` and `timeout` among them are the model's. `others` are names that the caller knows
@@ -79,9 +79,8 @@ def create_agent(
     head, _, rest = name.partition(":")
     kind = head.replace("-", "_")
     kind = kind if kind in AGENTS else name
-    protocol: Any = Agent
-    cls = load_class(
-        kind, protocol, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP, others=others
+    cls: type[Any] = load_class(
+        kind, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP, others=others
     )
     parameters = inspect.signature(cls).parameters
     sampling = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Protocol, runtime_checkable
+from typing import Any, Protocol, runtime_checkable
 
 from chimera.environments.base import Environment
 from chimera.providers.base import Provider
@@ -47,11 +47,12 @@ class BaseAgent(ABC):
 class UsersAgent(BaseAgent):
     """A user's own object as an agent: the one place where members are looked for by name."""
 
-    agent: Agent
+    agent: Any
     needs_environment: bool
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
-        return self.agent.run(prompt, env)
+        result: AgentResult = self.agent.run(prompt, env)
+        return result
 
     def identity(self) -> JSON:
         own = getattr(self.agent, "identity", None)
@@ -62,8 +63,8 @@ class UsersAgent(BaseAgent):
         return (provider,) if isinstance(provider, Provider) else ()
 
 
-def as_agent(agent: Agent) -> BaseAgent:
-    """The agent with all that a run asks of it, whoever wrote it."""
+def as_agent(agent: object) -> BaseAgent:
+    """The agent with all that a run asks of it, whoever wrote it and however little it says."""
     if isinstance(agent, BaseAgent):
         return agent
     return UsersAgent(agent, bool(getattr(agent, "needs_environment", False)))

@@ -32,7 +32,7 @@ from chimera.eval.trial import (
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
 from chimera.eval.workers import ThreadExecutor, results
-from chimera.providers.meter import Limits
+from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -85,7 +85,7 @@ class Harness:
     env_factory: StartEnvironment | Callable[[], Environment | None] | str | None = None
     samples: int = 1
     concurrency: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: TrialLimits = field(default_factory=TrialLimits)
     budget: float | None = None
     attempts: int = 3
     store: RunStore | Path | str | None = None
@@ -156,15 +156,15 @@ class Harness:
         return _Rounds(tasks, self.samples, self.agent)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
-        base = digest(self.identity())
+        base = content_digest(self.identity())
         contents: dict[str, str] = {}  # of tasks that come again with another sample
         for planned in plan:
             task, sample, agent = planned
-            content = contents.get(task["id"]) or digest(task)
+            content = contents.get(task["id"]) or content_digest(task)
             if self.samples > 1:
                 contents[task["id"]] = content
-            own = "" if agent is self.agent else digest(_identity_of(agent))
-            yield planned, digest([base, content, sample, own])
+            own = "" if agent is self.agent else content_digest(as_agent(agent).identity())
+            yield planned, content_digest([base, content, sample, own])
 
     def _count_done(self, plan: Plan, store: RunStore) -> int:
         if store.is_new():
@@ -199,7 +199,7 @@ class Harness:
             "benchmark": self.benchmark.name(),
             "options": self.benchmark.options(),
             "grader": self.benchmark.grader_version,
-            "agent": _identity_of(self.agent),
+            "agent": as_agent(self.agent).identity(),
             "environment": _start_name(self.env_factory),
             "limits": asdict(self.limits),
         }
@@ -268,7 +268,7 @@ class _Streak:
         return None
 
 
-def digest(value: JSON) -> str:
+def content_digest(value: JSON) -> str:
     encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
     return hashlib.sha256(encoded).hexdigest()[:32]
 
@@ -279,10 +279,6 @@ def _encode_other(value: object) -> object:
     if hasattr(value, "__dict__"):
         return vars(value)
     raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
-
-
-def _identity_of(agent: Agent | Submitter) -> JSON:
-    return agent.identity() if isinstance(agent, Submitter) else as_agent(agent).identity()
 
 
 def _start_name(factory: object) -> str:

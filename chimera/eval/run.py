@@ -30,7 +30,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
-from chimera.providers.meter import Limits
+from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
 
@@ -76,8 +76,8 @@ class RunSettings:
         options = pairs(self.option, "--option")
         return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
 
-    def limits(self) -> Limits:
-        return Limits(
+    def limits(self) -> TrialLimits:
+        return TrialLimits(
             max_steps=self.max_steps,
             max_tokens=self.token_limit,
             max_cost=self.cost_limit,
@@ -165,8 +165,9 @@ def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun
     benchmark = settings.create_benchmark()
     agent = chosen_agent(settings, benchmark, api_key=api_key)
     tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    commands = not isinstance(agent, Submitter) and as_agent(agent).needs_environment
-    environment = settings.environment or choose_backend(benchmark, needs_commands=commands)
+    environment = settings.environment or choose_backend(
+        benchmark, needs_commands=as_agent(agent).needs_environment
+    )
     return PreparedRun(settings, benchmark, agent, tasks, environment)
 
 
@@ -214,7 +215,7 @@ def chosen_agent(
     options = pairs(settings.agent_option, "--agent-option")
     if name.partition(":")[0] in SUBMITTERS:
         return create_submitter(name, options)
-    agent: Agent = create_agent(
+    agent = create_agent(
         name,
         model=settings.model,
         temperature=settings.temperature,
@@ -227,10 +228,12 @@ def chosen_agent(
         options=options,
         others=SUBMITTERS,
     )
+    if not isinstance(agent, (Agent, Submitter)):
+        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():
             provider.required_price()  # money cannot be kept of what has no known price
-    return benchmark.prepare_agent(agent)
+    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:

@@ -25,8 +25,8 @@ from chimera.errors import (
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
-from chimera.providers.meter import Budget, Limits, Meter, metered
-from chimera.types import JSON, AgentResult, Usage
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
+from chimera.types import AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
 
@@ -44,9 +44,6 @@ class Submitter(Protocol):
     def submit(
         self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
     ) -> Submission: ...
-
-    def identity(self) -> JSON:
-        """Everything of it that can change an outcome; resuming matches on it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,7 +73,7 @@ class TrialSpec:
     sample: int
     agent: Agent | Submitter
     start: StartEnvironment
-    limits: Limits = Limits()
+    limits: TrialLimits = TrialLimits()
     attempts: int = 3
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept

@@ -14,7 +14,7 @@ from chimera.agents.presets import PRESETS
 from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import AgentError, UsageError
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import AgentResult
 
 
@@ -40,7 +40,7 @@ def test_direct_asks_once():
 
 
 def test_direct_keeps_the_limits_of_the_trial():
-    meter = Meter(limits=Limits(max_tokens=1))
+    meter = Meter(limits=TrialLimits(max_tokens=1))
     agent = create_agent("direct", model="scripted/echo")
     with metered(meter):
         agent.run("first", NoEnvironment())
@@ -80,7 +80,7 @@ def test_presets_differ_as_their_names_promise():
         ("react", {"model": "scripted/echo", "max_steps": 0}, "at least one step"),
         ("nowhere.to.be.found:Agent", {}, "no module"),
         ("json:Agent", {}, "has no 'Agent'"),
-        ("json:JSONDecoder", {}, "is no Agent class"),
+        ("json:loads", {}, "is no class"),
         ("nobody.py:Agent", {}, "no file nobody.py"),
         ("oracle", {}, "unknown agent"),
     ],

@@ -20,7 +20,7 @@ from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import ProviderError, UsageError
 from chimera.providers import ContextOverflow, Provider, Request, create_provider
 from chimera.providers.base import CallFailed
-from chimera.providers.meter import Limits, Meter, metered
+from chimera.providers.meter import Meter, TrialLimits, metered
 from chimera.types import Response, Usage
 from tests.agents.conftest import Person
 
@@ -123,7 +123,7 @@ def test_steps_are_bounded_by_the_agent_and_by_the_trial(local_env: Environment,
     agent = ReactAgent(provider=script([call("bash", command="true")]), max_steps=4)
 
     assert agent.run("?", local_env).steps == 4
-    with metered(Meter(limits=Limits(max_steps=2))):
+    with metered(Meter(limits=TrialLimits(max_steps=2))):
         result = agent.run("?", local_env)
 
     assert (result.stop_reason, result.steps) == ("limit:steps", 2)
@@ -132,7 +132,7 @@ def test_steps_are_bounded_by_the_agent_and_by_the_trial(local_env: Environment,
 
 def test_what_was_said_before_a_limit_is_handed_in(local_env: Environment, script: Script):
     agent = ReactAgent(provider=script([call("bash", command="true")]))
-    with metered(Meter(limits=Limits(max_tokens=100))):
+    with metered(Meter(limits=TrialLimits(max_tokens=100))):
         result = agent.run("?", local_env)
 
     assert result.stop_reason == "limit:tokens"
@@ -144,7 +144,7 @@ def test_the_deadline_ends_a_command_and_the_loop(local_env: Environment, script
     agent = ReactAgent(provider=script([call("bash", command="sleep 60")]))
     deadline = time.monotonic() + 1.0
     local_env.deadline = deadline
-    with metered(Meter(limits=Limits(seconds=1.0), deadline=deadline)):
+    with metered(Meter(limits=TrialLimits(seconds=1.0), deadline=deadline)):
         result = agent.run("?", local_env)
 
     assert result.stop_reason == "limit:time"

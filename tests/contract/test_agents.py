@@ -15,7 +15,7 @@ from chimera.eval.benchmark import Benchmark
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Task
-from chimera.providers.meter import Limits
+from chimera.providers.meter import TrialLimits
 
 LONG = 40
 CALL = {"tool_calls": [{"name": "bash", "arguments": {"command": "true"}}]}
@@ -75,19 +75,19 @@ def test_it_is_a_value_that_says_who_it_is(made, name: str):
 def test_it_stops_at_the_limit_of_steps(made, require, name: str):
     if name == "terminal":
         require("tmux")
-    record = _trial(made(name), Limits(max_steps=2))
+    record = _trial(made(name), TrialLimits(max_steps=2))
 
     assert record.stop_reason.startswith("limit")
     assert record.steps <= 3
 
 
 def test_a_command_stops_at_the_limit_of_time(made):
-    record = _trial(made("command"), Limits(seconds=1.0))
+    record = _trial(made("command"), TrialLimits(seconds=1.0))
 
     assert record.stop_reason.startswith("limit") or record.error is not None
 
 
-def _trial(agent: object, limits: Limits):
+def _trial(agent: object, limits: TrialLimits):
     benchmark = Endless()
     spec = TrialSpec(benchmark, benchmark.tasks()[0], 0, agent, StartBackend("local"), limits)
     return run_trial(spec)

@@ -126,10 +126,22 @@ def test_what_knows_answers_goes_in_an_agents_place(letters, tmp_path, agent, pa
     assert run(RunSettings(letters, agent=agent)).passed == passed
 
 
+def test_an_answer_that_a_users_class_hands_in_itself(letters, tmp_path):
+    (tmp_path / "knows_letters.py").write_text(
+        "from chimera.eval.harness import Submission\n"
+        "class Knows:\n"
+        "    def submit(self, benchmark, task, sample, env):\n"
+        "        return Submission(task['id'])\n"
+    )
+
+    assert run(RunSettings(letters, agent=f"{tmp_path}/knows_letters.py:Knows")).passed == 4
+
+
 @pytest.mark.parametrize(
     ("settings", "says"),
     [
         ({"agent": "nobody"}, "Known: .*nop.*oracle.*react.*replay"),
+        ({"agent": "json:JSONDecoder"}, "neither run"),
         ({"agent": "oracle", "agent_option": ("x=1",)}, "no option 'x'"),
         ({"option": ("colour=red",)}, "no option 'colour'"),
         ({"option": ("count",)}, "expected KEY=VALUE"),

@@ -22,7 +22,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, Verdict
-from chimera.providers.meter import Limits, current_meter
+from chimera.providers.meter import TrialLimits, current_meter
 from chimera.types import AgentResult
 
 TASK = {"id": "t", "prompt": "say yes"}
@@ -235,7 +235,7 @@ def test_an_agent_that_never_returns_is_given_up(monkeypatch):
             return AgentResult("yes")
 
     start = Start()
-    record = run_trial(spec(agent=Stuck(), start=start, limits=Limits(seconds=0.05)))
+    record = run_trial(spec(agent=Stuck(), start=start, limits=TrialLimits(seconds=0.05)))
     release.set()
 
     assert (record.status, record.error.boundary) == ("error", "agent")
@@ -251,7 +251,7 @@ def test_a_time_limit_leaves_a_quick_agent_alone():
             deadlines.append(env.deadline - time.monotonic())
             return AgentResult("yes")
 
-    assert run_trial(spec(agent=Looks(), limits=Limits(seconds=60))).passed
+    assert run_trial(spec(agent=Looks(), limits=TrialLimits(seconds=60))).passed
     assert 0 < deadlines[0] <= 60
 
 
@@ -269,7 +269,7 @@ def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked,
             assert meter.limits.seconds == left
             return AgentResult("yes")
 
-    record = run_trial(spec(Timed(), agent=Looks(), limits=Limits(seconds=asked)))
+    record = run_trial(spec(Timed(), agent=Looks(), limits=TrialLimits(seconds=asked)))
 
     assert record.passed, record.why
 

@@ -1,4 +1,4 @@
-"""An opt-in cache of model calls: the same call of the same sample is answered from a file."""
+"""Model calls kept in a file, where asked for: the same call of the same sample is made once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from chimera.errors import UsageError
 from chimera.types import JSON, Message, Response, ToolCall, Usage
 
 
-def cache_key(
+def call_key(
     identity: Mapping[str, JSON],
     messages: Sequence[Message],
     parameters: Mapping[str, JSON],
@@ -36,10 +36,10 @@ def cache_key(
 def _plain(value: object) -> JSON:
     if isinstance(value, Mapping):
         return dict(value)
-    raise TypeError(f"{type(value).__name__} in a model call cannot be part of a cache key")
+    raise TypeError(f"{type(value).__name__} in a model call cannot be part of a call's key")
 
 
-class CallCache:
+class CallStore:
     """Answers by key in one SQLite file; safe for many threads and processes."""
 
     def __init__(self, path: Path) -> None:
@@ -56,13 +56,13 @@ class CallCache:
                 "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)"
             )
         except (OSError, sqlite3.Error) as error:
-            raise UsageError(f"the call cache {path} cannot be used: {error}") from None
+            raise UsageError(f"the file of stored calls {path} cannot be used: {error}") from None
 
     @staticmethod
     @lru_cache(maxsize=8)
-    def at(path: Path) -> CallCache:
-        """The one cache of a file in this process."""
-        return CallCache(path)
+    def at(path: Path) -> CallStore:
+        """The one store of a file in this process."""
+        return CallStore(path)
 
     def load(self, key: str) -> Response | None:
         with self._lock:

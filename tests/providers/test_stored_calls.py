@@ -1,4 +1,4 @@
-"""The call cache: the same call of the same sample is made once."""
+"""Stored calls: the same call of the same sample is made once."""
 
 from __future__ import annotations
 
@@ -9,9 +9,9 @@ import pytest
 
 from chimera.errors import UsageError
 from chimera.providers import Provider, Request, create_provider
-from chimera.providers.cache import CallCache
 from chimera.providers.meter import Meter, metered
 from chimera.providers.prices import FlatPrice
+from chimera.providers.stored_calls import CallStore
 from chimera.types import Message, Response, ToolCall, Usage
 
 QUESTION = [Message.user("?")]
@@ -84,7 +84,7 @@ def test_failures_are_not_kept(tmp_path: Path):
             failing.complete(QUESTION)
 
     assert (
-        CallCache.at(tmp_path / "c")._connection.execute("select * from answers").fetchall() == []
+        CallStore.at(tmp_path / "c")._connection.execute("select * from answers").fetchall() == []
     )
 
 
