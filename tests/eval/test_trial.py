@@ -282,7 +282,7 @@ def test_a_reference_solution_is_not_held_to_the_time_of_agents():
         def identity(self):
             return "oracle"
 
-    assert run_trial(spec(agent=Oracle(), limits=Limits(seconds=60))).passed
+    assert run_trial(spec(agent=Oracle(), limits=TrialLimits(seconds=60))).passed
 
 
 def test_a_submission_is_checkpointed_only_when_it_was_paid_for():
