@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
@@ -47,6 +47,21 @@ class OfficialGrader:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run to be written in a benchmark's own format: one record for each task and sample."""
+
+    name: str
+    model: str
+    records: Iterable[TrialRecord]
+    #: The ids of all tasks that could have been answered.
+    tasks: Sequence[str]
+
+
+#: Writes files below a directory; those that a person should look at first.
+Export = Callable[[StoredRun, Path], Sequence[Path]]
+
+
 class Benchmark(ABC, Generic[TaskT]):
     """A set of tasks and the rule that decides them.
 
@@ -73,8 +88,8 @@ class Benchmark(ABC, Generic[TaskT]):
     trials_per_core: ClassVar[int] = 4
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
-    #: What `chimera runs export --format` calls the files of `write_official_files`.
-    official_format: ClassVar[str] = ""
+    #: Formats of its own in which runs can be written: name → who writes it.
+    exports: ClassVar[Mapping[str, Export]] = {}
     #: Which hostile answers of the catalogue fit its grader, beside those of `attacks`.
     attack_kind: AttackKind | None = None
 
@@ -145,22 +160,6 @@ class Benchmark(ABC, Generic[TaskT]):
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""
         return {}
-
-    @classmethod
-    def write_official_files(
-        cls,
-        records: Iterable[TrialRecord],
-        folder: Path,
-        *,
-        model: str,
-        run: str,
-        dataset: Sequence[str],
-    ) -> list[Path]:
-        """Write a run's results as the official tools write theirs; the files to look at first.
-
-        `dataset` are the ids of all tasks that could have been answered.
-        """
-        return []
 
     # --- what proves the grader
 

@@ -2,14 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, ClassVar, Literal
 
 from chimera.environments.base import Environment
 from chimera.errors import UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Export, StartEnvironment
+from chimera.eval.benchmarks._swe_bench.official_report import export
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
 from chimera.eval.kits.repositories import checkout
@@ -23,7 +24,7 @@ from chimera.eval.kits.repositories.swe_instance import (
     SWEBenchTask,
     interpreters_named,
 )
-from chimera.eval.values import Submission, TrialRecord, Verdict
+from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
 
 if TYPE_CHECKING:
@@ -46,11 +47,11 @@ Images = Literal["auto", "official", "local"]
 
 class SWEBench(PatchBenchmark[SWEBenchTask]):
     slug = "swe-bench"
-    official_format = "swe-bench"
     setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
     files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
              "{split}.jsonl", "{split}.json")  # fmt: skip
     grader_version = 1
+    exports: ClassVar[Mapping[str, Export]] = {"swe-bench": export}
 
     config: SWEBenchConfig
 
@@ -195,20 +196,6 @@ class SWEBench(PatchBenchmark[SWEBenchTask]):
         if missing:
             notes["missing_pins"] = list(missing)
         return notes
-
-    @classmethod
-    def write_official_files(
-        cls,
-        records: Iterable[TrialRecord],
-        folder: Path,
-        *,
-        model: str,
-        run: str,
-        dataset: Sequence[str],
-    ) -> list[Path]:
-        from chimera.eval.benchmarks._swe_bench.official_report import write_runs
-
-        return write_runs(records, folder, model=model, run=run, dataset=dataset)
 
     # --- agents
 
