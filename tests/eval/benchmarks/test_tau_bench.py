@@ -306,6 +306,7 @@ def test_the_command_prints_a_table(tau2, tmp_path, capsys):
     agent_model, user_model = scripts(tau2("mock")._gold_content(task), tmp_path)
     place = str(tau2("mock").dataset_path)
     shared = ["--benchmark", "tau2-bench", "--domain", "mock", "--limit", "1", "--no-color"]
+    shared += ["--runs-dir", str(tmp_path)]
 
     code = main([*shared, "--dataset", place, "--model", agent_model, "--user-model", user_model])
 
