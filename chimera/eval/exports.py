@@ -1,4 +1,4 @@
-"""A stored run in other formats: results, prediction files, trajectories, official tools' files."""
+"""A stored run in other formats: results, prediction files, trajectories, a benchmark's own."""
 
 from __future__ import annotations
 
@@ -9,10 +9,10 @@ from typing import Any
 import msgspec
 
 from chimera.errors import UsageError
-from chimera.eval.benchmark import StoredRun
+from chimera.eval.benchmark import Export, StoredRun
 from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
 from chimera.eval.data.rows import rows
-from chimera.eval.registry import adapters
+from chimera.eval.registry import adapters, benchmark_class
 from chimera.eval.run import stored_settings
 from chimera.eval.runs.atif import trajectory_document
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
@@ -27,27 +27,29 @@ def export_text(store: RunStore, kind: str) -> str | None:
 
 
 def export_files(store: RunStore, kind: str, folder: Path) -> list[Path]:
-    """Write the run below `folder`: trajectories, or the files of the benchmark's official tools.
+    """Write the run below `folder`: trajectories, or files of the benchmark's own format.
 
     Returns what a person should know of: summaries, not the file of each trial.
     """
     if kind == "atif":
         _write_trajectories(store, folder)
         return []
+    stored = StoredRun(
+        Path(store.path).stem, answered_by(store), store.records(whole=True), _all_tasks(store)
+    )
+    return list(_benchmarks_own(store, kind)(stored, folder))
+
+
+def _benchmarks_own(store: RunStore, kind: str) -> Export:
+    """The export in a format of the run's benchmark."""
     name = str(store.manifest().get("identity", {}).get("benchmark", "?"))
-    adapter = adapters().get(name)
-    export = None if adapter is None else adapter.exports.get(kind)
-    if export is None:
-        own = sorted({each for cls in adapters().values() for each in cls.exports})
-        if kind in own:
-            raise UsageError(
-                f"--format {kind} is not for runs of {name}\n"
-                "  --format predictions writes the answers of any benchmark."
-            )
-        raise UsageError(f"unknown format '{kind}'; there are: {', '.join([*FORMATS, *own])}")
-    records = store.records(whole=True)
-    run = StoredRun(Path(store.path).stem, answered_by(store), records, _all_tasks(store))
-    return list(export(run, folder))
+    shipped = adapters().get(name.partition(":")[0])  # first: no code of a stranger's is loaded
+    own = (shipped or benchmark_class(stored_settings(store).benchmark)).exports
+    if kind not in own:
+        raise UsageError(
+            f"--format {kind}: a run of {name} can be written as {', '.join([*FORMATS, *own])}"
+        )
+    return own[kind]
 
 
 def answered_by(store: RunStore) -> str:
