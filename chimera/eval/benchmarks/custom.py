@@ -9,8 +9,8 @@ from typing import Any
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import GraderError
-from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
 from chimera.types import JSON
@@ -40,9 +40,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     """Every check that a task has must hold; a task without one is refused."""
 
     slug = "custom"
+    description = "Tasks of your own, each with a check that it brings along"
     setup = (
         "Give --tasks-dir or --dataset: a directory of task JSON files, or one JSON or JSONL file."
     )
+    path_parameter = "tasks_dir"
 
     def __init__(
         self,
@@ -50,17 +52,19 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
         tasks_list: Sequence[Mapping[str, JSON]] | None = None,
         limit: int | None = None,
     ) -> None:
-        super().__init__(dataset_path=tasks_dir, limit=limit)
+        super().__init__(tasks_dir, limit)
         self.tasks_list = tasks_list
 
     def rows(self) -> Iterator[Row]:
-        return iter(self.tasks_list) if self.tasks_list is not None else rows(self.source())
+        return super().rows() if self.tasks_list is None else iter(self.tasks_list)
 
-    def source(self) -> Path:
-        return Path("tasks_list") if self.tasks_list is not None else super().source()
+    def dataset(self) -> Dataset:
+        if self.tasks_list is None:
+            return super().dataset()
+        return Dataset(self.slug, given=Path(), locate=lambda place: Path("tasks_list"))
 
     def dataset_digest(self) -> str:
-        return "" if self.tasks_list is not None else super().dataset_digest()
+        return super().dataset_digest() if self.tasks_list is None else ""
 
     def tasks(self) -> Sequence[CustomTask]:
         tasks = super().tasks()

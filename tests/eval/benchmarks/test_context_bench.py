@@ -11,7 +11,7 @@ import pytest
 from chimera.agents import create_agent
 from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError, GraderError
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks._context_bench.phrasing import decide
 from chimera.eval.benchmarks.context_bench import (
     TOOL_GRADERS,
@@ -257,9 +257,9 @@ def test_suite_and_data_files_of_letta_evals_load_as_they_are(tmp_path):
 
 
 def test_wrong_options_and_missing_data_are_named(tmp_path):
-    with pytest.raises(DatasetError, match="no suite 'music'"):
+    with pytest.raises(UsageError, match="suite must be filesystem or skills, got 'music'"):
         ContextBench(suite="music")
-    with pytest.raises(DatasetError, match="cloud, code"):
+    with pytest.raises(UsageError, match="variant must be cloud or code in the suite filesystem"):
         ContextBench(variant="use")
     with pytest.raises(DatasetError, match="CHIMERA_CONTEXT_BENCH_PATH"):
         ContextBench(tmp_path).tasks()

@@ -10,7 +10,7 @@ import pytest
 
 from chimera.agents import create_agent
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError, GraderError
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.tau_bench import Tau2Bench, TauBench, main
 from chimera.eval.harness import Harness
 from chimera.eval.submitters import create_submitter
@@ -296,7 +296,7 @@ def test_values_can_be_sent_to_other_processes(tau2):
 def test_splits_and_domains_that_do_not_exist_are_named(tau2, tau):
     with pytest.raises(DatasetError, match="no split 'night'"):
         tau2("telecom", split="night").tasks()
-    with pytest.raises(DatasetError, match="airline, retail"):
+    with pytest.raises(UsageError, match="domain must be airline or retail, got 'telecom'"):
         tau("telecom").tasks()
     assert len(tau2("telecom").tasks()) == 114
     assert len(tau2("banking").tasks()) == 97
