@@ -7,8 +7,8 @@ import fcntl
 import hashlib
 import json
 import os
+import secrets
 import shutil
-import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
@@ -45,6 +45,12 @@ def file_digest(path: Path) -> str:
             while block := stream.read(1 << 20):
                 total.update(block)
     return total.hexdigest()
+
+
+def made(kind: str, name: str) -> Path | None:
+    """What `made_once` keeps under this name, if it was made already."""
+    place = cache_dir() / kind / name
+    return place if place.with_name(name + ".done").exists() else None
 
 
 def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
@@ -104,7 +110,9 @@ def stored_value(
 def write_atomically(path: Path, content: bytes) -> None:
     """Write a file so that a reader sees all of it or none."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    descriptor, temporary = tempfile.mkstemp(dir=path.parent)
-    with os.fdopen(descriptor, "wb") as stream:
-        stream.write(content)
-    Path(temporary).replace(path)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

@@ -14,7 +14,7 @@ from pathlib import Path, PurePosixPath
 from typing import Any, Literal
 
 from chimera.cache import file_digest
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -229,7 +229,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         return Submission(
             text=result.output,
             raw=result.output,
-            files=_artefacts(env, task["id"], stated.get("sandbox_path")),
+            files=_artefacts(machine(env), task["id"], stated.get("sandbox_path")),
             data={"skills": stated.get("skills"), "skills_files": stated.get("skills_files")},
         )
 
@@ -356,7 +356,7 @@ def regex_match(truth: str, submission: str) -> float:
 TOOL_GRADERS = {"exact_match": exact_match, "contains": contains, "regex_match": regex_match}
 
 
-def _artefacts(env: Environment, task_id: str, stated: Any) -> dict[str, bytes]:
+def _artefacts(env: Machine, task_id: str, stated: Any) -> dict[str, bytes]:
     """Files below the task's own directory; a stated path that leads elsewhere counts as none."""
     if not isinstance(stated, str) or PurePosixPath(stated.rstrip("/")).name != task_id:
         return {}

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import GraderError
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
@@ -108,7 +108,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     def grade(self, task: CustomTask, submission: Submission, env: Environment) -> Verdict:
         for name, value in task["checks"].items():
             if name == "test_command":
-                verdict = _run_test_command(task, value, submission, env)
+                verdict = _run_test_command(task, value, submission, machine(env))
             else:
                 verdict = _check_text(name, value, submission.text)
             if not verdict.passed:
@@ -167,7 +167,7 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
 
 
 def _run_test_command(
-    task: CustomTask, command: str, submission: Submission, env: Environment
+    task: CustomTask, command: str, submission: Submission, env: Machine
 ) -> Verdict:
     """Bring the tests in, run them; pytest must also report that tests ran and passed."""
     for path, content in submission.files.items():
@@ -191,7 +191,7 @@ def _run_test_command(
     return Verdict(result.success, "" if result.success else why, evidence={"log": result.output})
 
 
-def _restore_steering_files(task: CustomTask, env: Environment) -> list[str]:
+def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:
     """Undo what an agent did to files that steer the test runner; the names it had added."""
     given = {**task["files"], **task["test_files"]}
     removed = []

@@ -22,6 +22,7 @@ from chimera.eval.benchmark import AttackKind
 from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
 from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits import mutate
@@ -328,7 +329,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         """Also the files of the repository: lists of codes, outputs or predictions per problem."""
         found = list(rows(path))
         if not any(_LISTS & row.keys() for row in found):
-            yield from super().read_predictions(path)
+            yield from common_predictions(self, path)
             return
         tasks = {task["id"]: task for task in self.tasks()}
         for number, row in enumerate(found):

@@ -339,62 +339,10 @@ class _LazyUser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """A few tasks and a table. Exit code 2 without the data set, 3 when no trial got a verdict."""
-    import argparse
+    """A few tasks and a table; runs are stored and resumed as by `chimera eval`."""
+    from chimera.eval.door import main_for
 
-    parser = argparse.ArgumentParser(prog="python -m chimera.eval.benchmarks.tau_bench")
-    parser.add_argument("--benchmark", choices=("tau-bench", "tau2-bench"), default="tau-bench")
-    parser.add_argument("--domain", default="airline")
-    parser.add_argument("--limit", type=int, default=3)
-    parser.add_argument("--model", help="the agent's model")
-    parser.add_argument("--agent", default="react")
-    parser.add_argument("--user-model", help="the customer's model")
-    parser.add_argument("--judge-model")
-    parser.add_argument("--samples", type=int, default=1)
-    parser.add_argument("--max-steps", type=int, help="the agent's steps at most")
-    parser.add_argument("--dataset")
-    parser.add_argument("--no-color", action="store_true")
-    return _run(parser.parse_args(arguments))
-
-
-def _run(given: Any) -> int:
-    from chimera.agents import create_agent
-    from chimera.errors import UsageError
-    from chimera.eval.harness import Harness
-
-    options = {"domain": given.domain}
-    if given.user_model:
-        options["user_model"] = given.user_model
-    kind: type[Conversations] = TauBench
-    if given.benchmark == "tau2-bench":
-        kind, options["judge_model"] = Tau2Bench, given.judge_model
-    try:
-        benchmark = kind(given.dataset, given.limit, **options)
-        benchmark.tasks()
-        agent = create_agent(given.agent, model=given.model, max_steps=given.max_steps)
-        result = Harness(benchmark=benchmark, agent=agent, samples=given.samples).run()
-    except UsageError as error:
-        print(f"tau_bench: {error}", file=sys.stderr)
-        return 2
-    _print_table(result, f"{given.benchmark} {given.domain}", color=not given.no_color)
-    return 3 if result.results and all(r.status == "error" for r in result.results) else 0
-
-
-def _print_table(result: Any, title: str, *, color: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for column in ("task", "sample", "result", "steps", "why"):
-        table.add_column(column)
-    for entry in result.results:
-        steps = str(entry.steps)
-        table.add_row(entry.task_id, str(entry.sample), entry.status, steps, entry.why[:100])
-    console = Console(no_color=not color, highlight=False, width=None if color else 120)
-    console.print(table)
-    total = len(result.results)
-    passed = sum(entry.status == "passed" for entry in result.results)
-    console.print(f"passed {passed} of {total} ({result.pass_rate:.1%})")
+    return main_for("tau-bench", "tau2-bench", arguments=arguments)
 
 
 if __name__ == "__main__":

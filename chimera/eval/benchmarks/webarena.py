@@ -37,7 +37,7 @@ from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
-__all__ = ["SiteBenchmark", "SiteOptions", "WebArena", "WebArenaTask", "site_status"]
+__all__ = ["SiteBenchmark", "SiteOptions", "WebArena", "WebArenaTask"]
 
 MAX_STEPS = 30  # of the official runs
 DEFAULT_STEPS = next(f.default for f in fields(ReactAgent) if f.name == "max_steps")
@@ -287,6 +287,13 @@ class WebArena(SiteBenchmark):
             elsewhere = f"{host.scheme}://{host.netloc}/elsewhere"
             yield Submission(text=gold.text, data={"answer": gold.text, "url": elsewhere})
 
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return [
+            (site, f"{url} {answer}".strip())
+            for site, url, answer in site_status()
+            if not answer.startswith("answers")
+        ]
+
     def attacks(self, task: WebArenaTask) -> Iterable[tuple[str, Submission]]:
         """Hostile answers, none of which may pass."""
         check = Evaluation.parse(task["eval"], task["intent"])
@@ -309,9 +316,9 @@ class WebArena(SiteBenchmark):
     # ------------------------------------------------------------------------------ grading
 
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
-        delegate = getattr(env, "evaluate_task", None)
-        if callable(delegate):
-            return Verdict.of(delegate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return Verdict.of(decided)
         evaluation = json.loads(self._resolved(json.dumps(task["eval"])))
         check = Evaluation.parse(evaluation, task["intent"])
         answer, url, source = self._handed_in(submission, env)

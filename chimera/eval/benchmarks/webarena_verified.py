@@ -111,9 +111,9 @@ class WebArenaVerified(SiteBenchmark):
             yield name, Submission(text=text)
 
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
-        delegate = getattr(env, "evaluate_task", None)
-        if callable(delegate):
-            return Verdict.of(delegate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return Verdict.of(decided)
         return VerifiedGrader(self.urls).grade(
             task["id"], task["eval"], submission.text, submission.files
         )

@@ -191,17 +191,18 @@ class DatasetBenchmark(Benchmark[TaskT]):
 
 
 def _signature(cls: type[DatasetBenchmark[Any]]) -> inspect.Signature:
-    """Place and limit, then the options in the order of their fields."""
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    """Place and limit, then the options in the order of their fields, keyword-only ones last."""
+    either, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     hints: Mapping[str, Any] = field_types(cls.option_type)
     parameters = [
         inspect.Parameter(cls.path_parameter, either, default=None, annotation=str | Path | None),
         inspect.Parameter("limit", either, default=None, annotation=int | None),
     ]
-    for each in fields(cls.option_type):
+    for each in sorted(fields(cls.option_type), key=lambda each: bool(each.kw_only)):
         default = inspect.Parameter.empty if each.default is MISSING else each.default
+        kind = keyword if each.kw_only else either
         parameters.append(
-            inspect.Parameter(each.name, either, default=default, annotation=hints[each.name])
+            inspect.Parameter(each.name, kind, default=default, annotation=hints[each.name])
         )
     return inspect.Signature(parameters)
 

@@ -13,6 +13,7 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.tau_bench import Tau2Bench, TauBench, main
 from chimera.eval.harness import Harness
+from chimera.eval.submitters import create_submitter
 from chimera.eval.values import Submission, Verdict
 
 NO_ENVIRONMENT = NoEnvironment()
@@ -106,7 +107,7 @@ def test_the_oracle_passes_and_nothing_gets_what_the_rule_gives(tau2):
     benchmark = tau2("airline", limit=4)
 
     passed = [
-        Harness(benchmark=benchmark, agent=create_agent(name)).run().pass_rate
+        Harness(benchmark=benchmark, agent=create_submitter(name, {})).run().pass_rate
         for name in ("oracle", "nop")
     ]
 
@@ -306,6 +307,7 @@ def test_the_command_prints_a_table(tau2, tmp_path, capsys):
     agent_model, user_model = scripts(tau2("mock")._gold_content(task), tmp_path)
     place = str(tau2("mock").dataset_path)
     shared = ["--benchmark", "tau2-bench", "--domain", "mock", "--limit", "1", "--no-color"]
+    shared += ["--runs-dir", str(tmp_path)]
 
     code = main([*shared, "--dataset", place, "--model", agent_model, "--user-model", user_model])
 

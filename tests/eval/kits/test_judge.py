@@ -6,11 +6,11 @@ import pytest
 
 from chimera.errors import GraderError
 from chimera.eval.kits.judge import Judge
-from chimera.providers.meter import Limits, Meter, metered
+from chimera.providers.meter import Meter, TrialLimits, metered
 
 
 def test_a_judge_answers_after_the_trials_time_and_tokens_are_used_up():
-    meter = Meter(limits=Limits(max_tokens=0, seconds=1.0), deadline=0.0)
+    meter = Meter(limits=TrialLimits(max_tokens=0, seconds=1.0), deadline=0.0)
 
     with metered(meter):
         reply = Judge("scripted/text:fair").ask("Judge.", "Is it?")

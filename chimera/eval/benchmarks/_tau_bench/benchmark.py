@@ -88,9 +88,9 @@ class Conversations(DatasetBenchmark[TauTask]):
         """The official reward; an environment with `evaluate_task` of its own decides instead."""
         from chimera.eval.benchmarks._tau_bench.submissions import NotJudged, form_of
 
-        evaluate = getattr(env, "evaluate_task", None)
-        if callable(evaluate):
-            return _delegated(evaluate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return _delegated(decided)
         if form_of(submission.data) is None:
             return Verdict(False, "no conversation, actions or final state was handed in")
         try:

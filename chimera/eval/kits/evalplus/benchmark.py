@@ -19,6 +19,7 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import OfficialGrader
 from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
@@ -209,7 +210,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
                 for sample in samples:
                     yield Prediction(task_id, Submission(sample["solution"], form="solution"))
             return
-        yield from super().read_predictions(path)
+        yield from common_predictions(self, path)
 
     def official_grader(self, tasks: Sequence[EvalPlusTask]) -> OfficialGrader:
         settings = {
