@@ -47,6 +47,13 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "codeexecution": ("codeexecution*.jsonl*", "execution*.jsonl*"),
     "testoutputprediction": ("testoutputprediction*.jsonl*", "test_generation*.jsonl*"),
 }
+#: Values that try to pass where a value is asked for.
+HOSTILE_VALUES: Mapping[str, str] = {
+    "equals-everything": "type('All', (), {'__eq__': lambda self, other: True})()",
+    "equals-nothing-else": "type('All', (), {'__ne__': lambda self, other: False})()",
+    "ends-the-process": "__import__('os')._exit(0)",
+    "leaves": "exit(0)",
+}
 HUB = "livecodebench/code_generation_lite"
 REVISION = "0fe84c3912ea0c4d4a78037083943e8f0c4dd505"
 #: Problems whose tests accept only one of several right answers, or are wrong (errata upstream).
@@ -61,14 +68,12 @@ class LiveCodeOptions(Options):
     scenario: Scenario = option("codegeneration", "what is asked for")
     start_date: str | None = option(None, "the first contest date, included")
     end_date: str | None = option(None, "the last contest date, included")
-    difficulty: Literal["easy", "medium", "hard"] | None = option(
-        None, "problems of this one alone"
-    )
+    difficulty: Literal["easy", "medium", "hard"] | None = option(None, "only problems of this one")
     release_version: str = option(
         f"release_v{RELEASES}", "all shards up to one (`release_v3`), one (`v3`) or some (`v2_v4`)"
     )
     platform: Literal["leetcode", "atcoder", "codeforces"] | None = option(
-        None, "problems of this one alone"
+        None, "only problems of this one"
     )
     tests: Literal["all", "public"] = option(
         "all", "`public` grades with the samples alone: quick, marked, and not the official score"
@@ -315,6 +320,10 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             values = mutate.values(json.loads(task["expected"]))
             wrong = (f"assert {task['call']} == {value!r}" for value in values)
         yield from map(Submission, wrong)
+
+    def attacks(self, task: LiveCodeTask) -> Iterable[tuple[str, Submission]]:
+        if not self._asks_for_program:
+            yield from ((name, Submission(text)) for name, text in HOSTILE_VALUES.items())
 
     def read_predictions(self, path: Path) -> Iterable[Prediction]:
         """Also the files of the repository: lists of codes, outputs or predictions per problem."""

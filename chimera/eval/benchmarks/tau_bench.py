@@ -202,7 +202,9 @@ class Tau2Bench(Conversations):
 @dataclass(frozen=True, slots=True)
 class TauOptions(ConversationOptions):
     domain: Literal["airline", "retail"] = option("airline", "whose customers are served")
-    split: Literal["test", "train", "dev"] = option("test", "a part of retail; airline has `test`")
+    split: Literal["test", "train", "dev"] = option(
+        "test", "a part of the tasks; airline has `test` alone"
+    )
     user_model: str = option("openai/gpt-4o", "the customer's model; officially this one")
     max_steps: int = option(30, "what the agent may do at most, calls and messages", least=1)
 

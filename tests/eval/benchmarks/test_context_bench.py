@@ -12,7 +12,6 @@ from chimera.agents import create_agent
 from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
-from chimera.eval.benchmarks._context_bench.phrasing import decide
 from chimera.eval.benchmarks.context_bench import (
     TOOL_GRADERS,
     ContextBench,
@@ -23,48 +22,10 @@ from chimera.eval.harness import Harness
 from chimera.eval.values import Submission
 from chimera.types import AgentResult
 
-NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
-
 
 @pytest.fixture
 def bench(dataset):
     return lambda **options: ContextBench(dataset("context-bench"), **options)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected", "correct"),
-    [
-        ("Linda Robbins", "Linda Robbins", True),
-        (" linda  robbins\n", "Linda Robbins", True),
-        ("It is linda robbins.", "Linda Robbins", True),
-        ("The answer is **Linda Robbins**.", "Linda Robbins", True),
-        ("Linda Robbins, not Tammy Roberts", "Linda Robbins", True),
-        ("Tammy Roberts has 3. Linda Robbins has 4. Answer: Linda Robbins", "Linda Robbins", True),
-        ("Either Linda Robbins or Tammy Roberts", "Linda Robbins", False),
-        ("not Linda Robbins", "Linda Robbins", False),
-        ("It isn't Linda Robbins.", "Linda Robbins", False),
-        ("Linda Robbinson", "Linda Robbins", False),
-        ("Robbins", "Linda Robbins", False),
-        ("I could not find it", "Linda Robbins", False),
-        ("", "Linda Robbins", False),
-        ("anything", "", False),
-        ("Linda Robbins and Tammy Roberts both fit", "Linda Robbins", None),
-        ("four", "4", True),
-        ("4 cars", "4", True),
-        ("There are 4 vehicles.", "4", True),
-        ("14", "4", False),
-        ("It is not 4.", "4", False),
-        ("$145,315.33", "145315.33", True),
-        ("145315", "145315.33", False),
-        ("18", "18 records", True),
-        ("no idea", "18 records", False),
-        ("between 4 and 5", "4", None),
-    ],
-)
-def test_phrasing(reply, expected, correct):
-    decision = decide(reply, expected, NAMES)
-
-    assert (None if decision is None else decision.correct) is correct
 
 
 @pytest.mark.parametrize(

@@ -7,35 +7,32 @@ import marshal
 import sys
 from collections.abc import Callable
 from functools import cache
-from typing import Any, Concatenate, ParamSpec
+from typing import TypeVarTuple
 
 from chimera.eval.kits.python.inside import loader
 
-ParameterT = ParamSpec("ParameterT")
-Step = tuple[bytes, str, tuple[Any, ...]]  # a file's code, a function in it, its arguments
+ArgumentTs = TypeVarTuple("ArgumentTs")
+Step = str  # the source of a tuple: a file's code, a function in it, its arguments
 
 
 def step(
-    function: Callable[Concatenate[dict[str, object], ParameterT], None],
-    *arguments: ParameterT.args,
-    **named: ParameterT.kwargs,
+    function: Callable[[dict[str, object], *ArgumentTs], None], *arguments: *ArgumentTs
 ) -> Step:
     """A function of an `inside` file, with plain values for its arguments."""
-    bound = inspect.signature(function).bind({}, *arguments, **named)
-    return _code(function.__module__), function.__name__, bound.args[1:]
+    return f"({_code(function.__module__)}, {function.__name__!r}, {arguments!r}),"
 
 
 def program(*steps: Step) -> str:
     """Source that takes the steps in turn, each with the names that the judge may ask for."""
-    load = f"exec(__import__('marshal').loads({_code(loader.__name__)!r}), own)"
-    return f"(lambda own: {load} or own['take'])({{}})(globals(), {list(steps)!r})\n"
+    load = f"exec(__import__('marshal').loads({_code(loader.__name__)}), own)"
+    return f"(lambda own: {load} or own['take'])({{}})(globals(), [{''.join(steps)}])\n"
 
 
 @cache
-def _code(module: str) -> bytes:
+def _code(module: str) -> str:
     """Compiled here, once: the sandbox has the same interpreter, but starts anew each time."""
     code = compile(source_of(module), f"<{module.rpartition('.')[2]}>", "exec", dont_inherit=True)
-    return marshal.dumps(code)
+    return repr(marshal.dumps(code))
 
 
 @cache

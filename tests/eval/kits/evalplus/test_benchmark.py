@@ -1,4 +1,4 @@
-"""HumanEval+ and MBPP+: EvalPlus's verdicts, its sanitizer, its data; rows of our own."""
+"""HumanEval+ and MBPP+: EvalPlus's verdicts, its data; rows of our own."""
 
 from __future__ import annotations
 
@@ -15,7 +15,6 @@ from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
 from chimera.eval.benchmarks.mbpp import MBPPPlus
 from chimera.eval.kits.evalplus.benchmark import check
-from chimera.eval.kits.evalplus.sanitize import sanitize
 from chimera.eval.values import Submission
 
 FOLDER = Path(__file__).parent / "vectors"
@@ -48,7 +47,7 @@ def decoded(value):
             id=vector["name"],
             marks=[pytest.mark.full] if any(w in vector["name"] for w in SLOW) else [],
         )
-        for vector in vectors("evalplus_check.jsonl")
+        for vector in vectors("check.jsonl")
     ],
 )
 def test_verdicts_agree_with_evalplus(vector):
@@ -69,13 +68,6 @@ def test_verdicts_agree_with_evalplus(vector):
     )
 
     assert outcome.passed is DEVIATIONS.get(vector["name"], vector["status_head"] == "pass")
-
-
-@pytest.mark.parametrize(
-    "vector", vectors("evalplus_sanitize.jsonl"), ids=lambda vector: vector["name"]
-)
-def test_the_sanitizer_keeps_what_evalplus_keeps(vector):
-    assert sanitize(vector["text"], vector["entry_point"]) == vector["output"]
 
 
 ROW = {
