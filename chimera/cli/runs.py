@@ -234,17 +234,15 @@ def _own_export(store: RunStore, kind: str) -> Callable[[RunStore, Path], None]:
     manifest = store.manifest()
     name = str(manifest.get("identity", {}).get("benchmark", "?"))
     typed = str(manifest.get("settings", {}).get("benchmark") or name.partition(":")[0])
-    export = benchmark_class(typed).exports.get(kind)
-    if export is None:
-        raise UsageError(
-            f"--format {kind} is not one of {name}\n"
-            "  --format predictions writes the answers of any benchmark."
-        )
+    own = benchmark_class(typed).exports
+    if kind not in own:
+        known = ", ".join(("jsonl", "json", "predictions", "atif", *own))
+        raise UsageError(f"--format {kind}: runs of {name} are written as {known}")
 
     def write(store: RunStore, output: Path) -> None:
         records, tasks = store.records(whole=True), _instances(store, manifest)
         run = StoredRun(Path(store.path).stem, _model(store), records, tasks)
-        for path in export(run, output):
+        for path in own[kind](run, output):
             click.echo(f"wrote {path}", err=True)
 
     return write

@@ -62,10 +62,10 @@ class Language:
     """A language of the data set.
 
     `script` (below `runners`) is run by the shell in the exercise's directory with $SCRATCH set.
-    `read` turns what it left into a report and the text a person would have seen. `declared` finds the names of
-    tests in a test file, each of which must be in the report. `unskip` turns on tests which the
-    exercise ships switched off. `summary` finds the number of tests that passed (1 for a package
-    of Go) in what another command for the same runner prints.
+    `read` turns what it left into a report and the text a person would have seen. `declared` finds
+    the names of tests in a test file, each of which must be in the report. `unskip` turns on tests
+    which the exercise ships switched off. `summary` finds the number of tests that passed (1 for a
+    package of Go) in what another command for the same runner prints.
     """
 
     name: str
