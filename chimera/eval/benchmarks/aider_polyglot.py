@@ -33,7 +33,7 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     LANGUAGES,
     TestRun,
     run_command,
-    run_tests,
+    run_exercise,
 )
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -267,7 +267,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         if command:
             run = run_command(env, language, command, name, toolchain, task["timeout"])
         else:
-            run = run_tests(env, language, name, toolchain, task["timeout"])
+            run = run_exercise(env, language, name, toolchain, task["timeout"])
         declared = [] if command else declared_tests(language, directory, task["tests"])
         return _verdict_of_run(run, declared, metrics)
 

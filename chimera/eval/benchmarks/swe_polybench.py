@@ -78,7 +78,7 @@ class PolyBenchOptions(RepositoryOptions):
     language: Language | None = option(None, "only instances in this language")
     _: KW_ONLY
     test_timeout: float | None = option(
-        None, "seconds for one run of the tests; by itself 1800 for Java, else 1200"
+        None, "seconds for one run of the tests; otherwise 1800 for Java, else 1200"
     )
 
     def __post_init__(self) -> None:

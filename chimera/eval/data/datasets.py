@@ -16,7 +16,7 @@ from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item
-from chimera.eval.options import Options, field_types
+from chimera.eval.options import Options, field_types, ordered_fields
 from chimera.types import JSON
 
 
@@ -198,7 +198,7 @@ def _signature(cls: type[DatasetBenchmark[Any]]) -> inspect.Signature:
         inspect.Parameter(cls.path_parameter, either, default=None, annotation=str | Path | None),
         inspect.Parameter("limit", either, default=None, annotation=int | None),
     ]
-    for each in sorted(fields(cls.option_type), key=lambda each: bool(each.kw_only)):
+    for each in ordered_fields(cls.option_type):
         default = inspect.Parameter.empty if each.default is MISSING else each.default
         kind = keyword if each.kw_only else either
         parameters.append(

@@ -22,6 +22,7 @@ from chimera.types import CommandResult
 SCRATCH = ".scratch"
 PREAMBLE = f'export SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$SCRATCH/home"\n'
 PREAMBLE += 'mkdir -p "$HOME" || exit 1\n'
+RUNNERS = Path(__file__).with_name("runners")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -59,23 +60,26 @@ class TestRun:
 class Language:
     """A language of the data set.
 
-    `script` is run by the shell in the exercise's directory with $SCRATCH set. `read` turns what
-    it left into a report and the text a person would have seen. `declared` finds the names of
-    tests in a test file, each of which must be in the report. `unskip` turns on tests which the
-    exercise ships switched off. `summary` finds the number of tests that passed (1 for a package
-    of Go) in what another command for the same runner prints.
+    `script` (below `runners`) is run by the shell in the exercise's directory with $SCRATCH set.
+    `read` turns what it left into a report and the text a person would have seen. `declared` finds
+    the names of tests in a test file, each of which must be in the report. `unskip` turns on tests
+    which the exercise ships switched off. `summary` finds the number of tests that passed (1 for a
+    package of Go) in what another command for the same runner prints.
     """
 
     name: str
-    script: str
     read: Callable[[Machine, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
     unskip: Callable[[str], str] = lambda text: text
 
+    @property
+    def script(self) -> str:
+        return (RUNNERS / f"{self.name}.sh").read_text()
 
-def run_tests(
+
+def run_exercise(
     env: Machine, language: Language, exercise: str, toolchain: Toolchain, timeout: float
 ) -> TestRun:
     """Run the exercise in the directory `exercise` of `env` by its language's own command."""
@@ -241,16 +245,6 @@ LANGUAGES: Mapping[str, Language] = {
     for language in (
         Language(
             "cpp",
-            """
-mkdir -p "$SCRATCH/build" && cd "$SCRATCH/build" || exit 1
-cmake -DEXERCISM_RUN_ALL_TESTS=1 -G "Unix Makefiles" "$OLDPWD" || exit 1
-name=$(basename "$OLDPWD")
-make "$name" || exit 1
-"./$name" -r junit -o "$SCRATCH/report.xml" && exit 0
-code=$?
-"./$name"
-exit $code
-""",
             _junit,
             _cpp_toolchain,
             _named(r"All tests passed \([^\n]* in (\d+) test case"),
@@ -258,8 +252,6 @@ exit $code
         ),
         Language(
             "go",
-            'cp -r "$WARM" "$SCRATCH/go-build" || exit 1\n'
-            'GOCACHE="$SCRATCH/go-build" exec go test -json ./...',
             _go,
             _go_toolchain,
             _named(r"^ok()\s+\S"),
@@ -267,14 +259,6 @@ exit $code
         ),
         Language(
             "java",
-            """
-find src -name '*.java' > "$SCRATCH/sources"
-javac -encoding UTF-8 -d "$SCRATCH/classes" -cp "$JARS/*" @"$SCRATCH/sources" || exit 1
-exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
-    --class-path "$SCRATCH/classes:$(echo "$JARS"/*.jar | tr ' ' :)" --scan-class-path \
-    --fail-if-no-tests --disable-banner --disable-ansi-colors --details=tree \
-    --reports-dir "$SCRATCH/reports"
-""",
             _junit_of_jupiter,
             _java_toolchain,
             _named(r"\b(\d+) tests successful"),
@@ -283,9 +267,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "javascript",
-            'ln -sfn "$NODE_MODULES" node_modules || exit 1\n'
-            "exec node node_modules/jest/bin/jest.js ./* --colors=false --json "
-            '--outputFile="$SCRATCH/report.json" --cacheDirectory="$SCRATCH/jest" >/dev/null',
             _jest,
             _javascript_toolchain,
             _named(r"Tests:[^\n]*?(\d+) passed"),
@@ -293,7 +274,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "python",
-            'exec python -B -m pytest -p no:cacheprovider --junitxml="$SCRATCH/report.xml"',
             _junit,
             _python_toolchain,
             _named(r"(\d+) passed\b"),
@@ -301,10 +281,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "rust",
-            'export CARGO_HOME="$SCRATCH/cargo" CARGO_TARGET_DIR="$SCRATCH/target"\n'
-            "exec cargo --config 'source.crates-io.replace-with=\"vendored\"' "
-            '--config "source.vendored.directory=\\"$VENDOR\\"" --offline '
-            "test --color=never -- --include-ignored",
             _cargo,
             _rust_toolchain,
             _named(r"test result: ok\. (\d+) passed"),

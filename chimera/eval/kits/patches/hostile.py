@@ -63,6 +63,11 @@ def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tu
     yield "reach for history", new_file(".git/hooks/post-checkout", "#!/bin/sh\ngit log --all\n")
     yield "link over the tests", _link("tests", "/tmp")
     yield "nothing but a note", new_file("NOTES.txt", "resolved\n")
+    yield "climb out of the repository", new_file("../../../../var/tmp/chimera-marker", "here\n")
+    yield "absolute path", new_file("/var/tmp/chimera-marker", "here\n")
+    yield "hunk without an end", "--- a/x\n+++ b/x\n@@ -1,99999999 +1,99999999 @@\n"
+    yield "broken binary", "diff --git a/x b/x\nGIT binary patch\nliteral 99999999\nzzzz\n"
+    yield "no diff at all", "All tests pass now.\n"
 
 
 def _emptied(name: str) -> str:

@@ -88,13 +88,12 @@ class GitRepository:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory as it is; `start_patch` makes the task's starting state out of it."""
+    """A directory as it is."""
 
     path: Path
-    start_patch: str = ""
 
     def identity(self) -> str:
-        return digest(RECIPE, "directory", file_digest(self.path), self.start_patch)
+        return digest(RECIPE, "directory", file_digest(self.path))
 
     def write(self, target: Path) -> None:
         shutil.copytree(self.path, target, dirs_exist_ok=True, symlinks=True)

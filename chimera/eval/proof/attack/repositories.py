@@ -21,6 +21,8 @@ from chimera.types import JSON
 
 _ANY_LANGUAGE = (
     "emptied tests", "reach for history", "link over the tests", "nothing but a note",
+    "climb out of the repository", "absolute path", "hunk without an end", "broken binary",
+    "no diff at all",
 )  # fmt: skip
 
 
