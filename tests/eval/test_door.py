@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sys
 from pathlib import Path
 
 import pytest
@@ -13,14 +14,16 @@ from chimera.eval.door import main_for
 @pytest.fixture(autouse=True)
 def elsewhere(tmp_path, monkeypatch):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "argv", ["tau_bench.py"])
+    monkeypatch.delenv("NO_COLOR", raising=False)
 
 
-def test_a_few_tasks_a_table_and_a_stored_run(capsys):
+def test_a_few_tasks_a_summary_and_a_stored_run(capsys):
     code = main_for("human-eval", "mbpp", arguments=["--agent", "oracle", "--no-color"])
 
     printed = capsys.readouterr().out
     assert code == 0
-    assert "passed 3 of 3 (100.0%)" in printed
+    assert "3 of 3" in printed
     assert "\x1b[" not in printed
     assert len(list(Path("runs").glob("*.chi"))) == 1
 
@@ -53,8 +56,7 @@ def test_without_the_data_set_it_says_how_to_get_it(capsys):
 
 
 def test_a_flag_that_the_adapter_does_not_have_is_refused(capsys):
-    with pytest.raises(SystemExit) as stopped:
-        main_for("human-eval", arguments=["--domain", "airline"])
+    code = main_for("human-eval", arguments=["--domain", "airline"])
 
-    assert stopped.value.code == 2
+    assert code == 2
     assert "--domain" in capsys.readouterr().err
