@@ -29,7 +29,7 @@ RULES: Mapping[Grader, str] = {
     "math-verify": "math-verify 0.9.0",
     "hendrycks": "hendrycks/math is_equiv",
 }
-OFFICIAL = Path(__file__).parent / "_math500" / "official.py"
+OFFICIAL = Path(__file__).parent / "_math500/official.py"
 PROMPT = (
     "Solve this problem. Reason step by step, then put your final answer, and nothing else, "
     "within \\boxed{{}}.\n\n{problem}"

@@ -77,7 +77,8 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
 
     grading = "none"
     attack_kind = "python calls"
-    origin: ClassVar[Literal["humaneval", "mbpp"]]
+    #: What EvalPlus calls the set that it extends.
+    origin: ClassVar[str]
 
     option_type = EvalPlusOptions
     settings: EvalPlusOptions
