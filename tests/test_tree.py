@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import re
 from collections.abc import Iterator
 from functools import cache
 from pathlib import Path
@@ -49,16 +50,21 @@ def imports(module: str) -> frozenset[str]:
                 base = ".".join([*above, *filter(None, [node.module])])
             found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
         elif isinstance(node, ast.Constant) and isinstance(node.value, str):
-            found |= _named_in_text(node.value, module)
+            found.add(node.value.partition(":")[0])
     return frozenset(found & modules().keys())
 
 
-def _named_in_text(text: str, module: str) -> set[str]:
-    """A module by its dotted path ("chimera.x:Class"), or a file beside this one by its name."""
-    found = {text.partition(":")[0]}
-    if text.endswith(".py") and "\n" not in text:
-        found.add(f"{module.rpartition('.')[0]}.{text.removesuffix('.py').replace('/', '.')}")
-    return found
+def mentions(module: str) -> set[str]:
+    """Modules beside or below that a text names by their word, or by that of their folder."""
+    package = module.rpartition(".")[0]
+    texts = [
+        node.value
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200
+    ]
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    below = (name for name in modules() if name.startswith(f"{package}.") and name != module)
+    return {name for name in below if words & set(name.removeprefix(package).split("."))}
 
 
 def adapter_names() -> list[str]:
@@ -124,9 +130,9 @@ def test_a_kit_has_at_least_two_users():
 
 
 def test_no_module_lives_for_tests_alone():
-    used = {name for module in modules() for name in imports(module) if name != module}
+    used = {name for module in modules() for name in imports(module) | mentions(module)}
     loaded_by_name = {f"chimera.eval.benchmarks.{name}" for name in adapter_names()}
-    doors = {"chimera.__main__", "chimera.benchmarks.terminal_bench_agent"}
+    doors = {"chimera.benchmarks.terminal_bench_agent", "chimera.shrew.benchmarks.aider_polyglot"}
     unused = {
         module
         for module, file in modules().items()
