@@ -313,7 +313,7 @@ def test_the_command_prints_a_table(tau2, tmp_path, capsys):
 
     assert code == 0
     printed = capsys.readouterr().out
-    assert "passed 1 of 1 (100.0%)" in printed
+    assert "100.0% passed (1 of 1" in printed
     assert "\x1b[" not in printed
 
 
