@@ -36,7 +36,7 @@ def test_importing_the_registry_imports_no_backend() -> None:
         ("bubblewrap", EnvironmentSpec(needs=frozenset({"root"})), "docker"),
         ("nowhere", EnvironmentSpec(), "Known: browser, bubblewrap"),
         ("no.such.module:Thing", EnvironmentSpec(), "no module"),
-        ("pathlib:Path", EnvironmentSpec(), "not a subclass"),
+        ("pathlib:Path", EnvironmentSpec(), "no Environment class"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_start(
