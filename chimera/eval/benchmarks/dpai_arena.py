@@ -20,6 +20,7 @@ from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
+from chimera.eval.kits.judge import Judge
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import (
     Application,
@@ -49,7 +50,7 @@ from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:
-    from chimera.providers.base import Provider
+    pass
 
 Track = Literal[
     "issue-to-patch", "pr-review", "coverage", "static-analysis", "upgrade", "compliance"
@@ -302,7 +303,8 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         findings = task.get("findings", [])
         if not submission.text.strip():
             return Verdict(False, "the review is empty", metrics={"track": task["track"]})
-        named = contained_findings(submission.text, findings, self._judge())
+        judge = Judge(self.settings.judge_model)
+        named = contained_findings(submission.text, findings, judge)
         missing = [str(f) for number, f in enumerate(findings) if number not in named]
         why = f"not named: {missing[0]}" if missing else ""
         recall = len(named) / len(findings)
@@ -311,14 +313,8 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             "recall": recall,
             "judge_model": self.settings.judge_model,
         }
-        return Verdict(not missing, why, score=recall, metrics=metrics)
-
-    def _judge(self) -> Provider | None:
-        if self.settings.judge_model is None:
-            return None
-        from chimera.providers import create_provider
-
-        return create_provider(self.settings.judge_model)
+        evidence = judge.evidence()
+        return Verdict(not missing, why, score=recall, metrics=metrics, evidence=evidence)
 
     def graded_as(self) -> str:
         if self.settings.track == "issue-to-patch":
