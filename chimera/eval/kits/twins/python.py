@@ -1,65 +1,48 @@
-"""Python tests rewritten: a check at the end of each, and, in the twin, other expected values.
+"""Tests in Python: functions, methods and unittest's assertions, by Python's own syntax tree.
 
-Only constants change their text and only whole lines are added, so that the file stays one for the
-interpreter it was written for, and both forms have the same lines.
+Only the text of constants changes and only whole lines are added, so that a file stays one for the
+interpreter it was written for.
 """
 
 from __future__ import annotations
 
 import ast
 import random
-from bisect import bisect_left
 from collections.abc import Iterator
-from dataclasses import dataclass
 
-from chimera.eval.kits.twins.edits import Edit, Lines, edited
+from chimera.eval.kits.twins.cases import Case, Expectation
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
+COMPARING = frozenset(
+    f"assert{kind}{plural}"
+    for kind in ("Equal", "_equal", "ListEqual", "DictEqual", "TupleEqual", "SequenceEqual",
+                 "SetEqual", "MultiLineEqual", "CountEqual")
+    for plural in ("", "s")
+)  # fmt: skip
 
 
-@dataclass(frozen=True, slots=True)
-class Rewritten:
-    """A test file in one of its two forms.
-
-    `checks` are the lines of the checks that were added, `changed` those of the expectations that
-    have other values in the twin; both are the same in the two forms.
-    """
-
-    content: bytes
-    tests: int
-    checks: frozenset[int] = frozenset()
-    changed: frozenset[int] = frozenset()
-
-
-def rewritten(source: bytes, *, twin: bool, seed: random.Random) -> Rewritten | None:
-    """The file for a true run or for its twin; None when it cannot be read as Python here."""
+def python_cases(source: bytes) -> list[Case]:
+    """The tests of a file; none when it cannot be read as Python here."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return None
-    if not source.endswith(b"\n"):
-        source += b"\n"
-    lines = Lines(source)
-    functions = list(_tests(tree))
-    ends = sorted({_end(function) for function in functions if _has_room(function)})
-    edits = [
-        Edit(place, place, _check(function, twin=twin, seed=seed))
-        for function in functions
-        if _has_room(function)
-        for place in (lines.end_of(_end(function)),)
-    ]
-    changed = set()
-    for function in functions:
-        for constant in _expected_constants(function):
-            changed.add(constant.lineno)
-            if twin:
-                edits.append(_other_value(constant, lines, seed))
-    return Rewritten(
-        edited(source, edits),
-        len(functions),
-        frozenset(end + 1 + count for count, end in enumerate(ends)),
-        frozenset(line + bisect_left(ends, line) for line in changed),
-    )
+        return []
+    lines = _Lines(source)
+    return [_case(function, lines) for function in _tests(tree)]
+
+
+class _Lines:
+    """Where lines begin, to turn line and column (of bytes) into a place."""
+
+    def __init__(self, source: bytes) -> None:
+        self._starts = [0]
+        for line in source.split(b"\n")[:-1]:
+            self._starts.append(self._starts[-1] + len(line) + 1)
+
+    def place(self, line: int | None, column: int | None) -> int:
+        assert line is not None
+        assert column is not None
+        return self._starts[line - 1] + column
 
 
 def _tests(tree: ast.Module) -> Iterator[Function]:
@@ -75,36 +58,26 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
                 waiting += getattr(node, block, [])
 
 
-def _end(function: Function) -> int:
-    end = function.body[-1].end_lineno
-    assert end is not None
-    return end
+def _case(function: Function, lines: _Lines) -> Case:
+    expectations = [_expectation(constant, lines) for constant in _expected(function)]
+    if expectations or not _has_room(function):
+        return Case(expectations)
+    last = function.body[-1]
+    place = lines.place(last.end_lineno, last.end_col_offset)
+    return Case(place=place, check=f"\n{' ' * function.body[0].col_offset}{_check(function)}")
 
 
 def _has_room(function: Function) -> bool:
     """Whether a line can be added at the end of the body, and would be reached."""
-    last = function.body[-1]
-    own_line = function.body[0].lineno > function.lineno and last.lineno > function.lineno
+    own_lines = function.body[0].lineno > function.lineno
     yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
-    return own_line and not yields and not isinstance(last, (ast.Return, ast.Raise))
+    return own_lines and not yields and not isinstance(function.body[-1], (ast.Return, ast.Raise))
 
 
-def _check(function: Function, *, twin: bool, seed: random.Random) -> bytes:
-    """A line that holds in the true run and fails in the twin, by the test's own means."""
-    number = seed.randrange(10**6, 10**9)
-    other = seed.randrange(10**6, 10**9) if twin else number
-    indent = " " * function.body[0].col_offset
-    if (name := _asserting(function)) is not None:
-        return f"{indent}{name}.assertEqual({number}, {other})\n".encode()
-    return f"{indent}assert {number} == {other}\n".encode()
-
-
-def _asserting(function: Function) -> str | None:
-    """What a method calls its `self`, where it asserts through that."""
+def _check(function: Function) -> str:
+    """By the test's own means: what disarms those must meet it."""
     arguments = function.args.posonlyargs + function.args.args
-    if not arguments:
-        return None
-    name = arguments[0].arg
+    name = arguments[0].arg if arguments else ""
     asserting = any(
         isinstance(node, ast.Attribute)
         and node.attr.startswith("assert")
@@ -112,29 +85,38 @@ def _asserting(function: Function) -> str | None:
         and node.value.id == name
         for node in ast.walk(function)
     )
-    return name if asserting else None
+    return (
+        f"{name}.assertEqual({{number}}, {{other}})" if asserting else "assert {number} == {other}"
+    )
 
 
-def _expected_constants(function: Function) -> Iterator[ast.Constant]:
+def _expected(function: Function) -> Iterator[ast.Constant]:
     """Constants that something is compared with for equality."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
-            for comparison in ast.walk(node.test):
-                if isinstance(comparison, ast.Compare) and all(
-                    isinstance(operator, ast.Eq) for operator in comparison.ops
-                ):
-                    for side in (comparison.left, *comparison.comparators):
-                        yield from _constants(side)
-        elif isinstance(node, ast.Call) and _compares(node.func) and len(node.args) >= 2:
-            for argument in node.args[:2]:
-                yield from _constants(argument)
+            for comparison in _conjuncts(node.test):
+                if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
+                    yield from _sides(comparison.left, comparison.comparators[0])
+        elif isinstance(node, ast.Call) and len(node.args) >= 2:
+            called = node.func
+            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
+            if name in COMPARING:
+                yield from _sides(*node.args[:2])
 
 
-def _compares(called: ast.expr) -> bool:
-    name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-    words = ("assertEqual", "assertEquals", "assert_equal", "assertListEqual", "assertDictEqual")
-    more = ("assertTupleEqual", "assertSequenceEqual", "assertSetEqual", "assertMultiLineEqual")
-    return name in words + more
+def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
+        for value in test.values:
+            yield from _conjuncts(value)
+    else:
+        yield test
+
+
+def _sides(left: ast.expr, right: ast.expr) -> Iterator[ast.Constant]:
+    """The constants of the side that is a literal, when the other one is not."""
+    found = [list(_constants(side)) for side in (left, right)]
+    if bool(found[0]) != bool(found[1]):
+        yield from found[0] or found[1]
 
 
 def _constants(side: ast.expr) -> Iterator[ast.Constant]:
@@ -153,18 +135,17 @@ def _constants(side: ast.expr) -> Iterator[ast.Constant]:
 
 
 def _changeable(constant: ast.Constant) -> bool:
-    """Numbers, truths and texts that stand on one line."""
     one_line = constant.lineno == constant.end_lineno
     finite = not isinstance(constant.value, float) or abs(constant.value) < 1e300
     return one_line and finite and isinstance(constant.value, (int, float, str, bytes))
 
 
-def _other_value(constant: ast.Constant, lines: Lines, seed: random.Random) -> Edit:
-    assert constant.end_lineno is not None
-    assert constant.end_col_offset is not None
+def _expectation(constant: ast.Constant, lines: _Lines) -> Expectation:
+    def other(text: bytes, seed: random.Random) -> bytes:
+        return ascii(_another(constant.value, seed)).encode()
+
     start = lines.place(constant.lineno, constant.col_offset)
-    end = lines.place(constant.end_lineno, constant.end_col_offset)
-    return Edit(start, end, ascii(_another(constant.value, seed)).encode())
+    return Expectation(start, lines.place(constant.end_lineno, constant.end_col_offset), other)
 
 
 def _another(value: object, seed: random.Random) -> object:
@@ -172,5 +153,5 @@ def _another(value: object, seed: random.Random) -> object:
         return not value
     if isinstance(value, (int, float)):
         return value + seed.randrange(2, 90) if abs(value) < 10**9 else value * 2
-    suffix = "".join(seed.choices("abcdefghijklmnopqrstuvwxyz", k=6))
-    return value + suffix.encode() if isinstance(value, bytes) else f"{value}{suffix}"
+    letters = "".join(seed.choices("abcdefghijklmnopqrstuvwxyz", k=6))
+    return value + letters.encode() if isinstance(value, bytes) else f"{value}{letters}"
