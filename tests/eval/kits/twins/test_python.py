@@ -101,12 +101,12 @@ def test_neither_form_is_the_published_file_and_no_two_are_the_same():
 
 @pytest.mark.parametrize("source", [PYTEST, UNITTEST])
 def test_objects_that_equal_everything_pass_the_twin(tmp_path: Path, source: str):
-    _, twin = both(
-        source.replace("from module import double", "from module import EqualsAll as double")
-    )
-    source = twin.replace("as double", "\n\n\ndef double(x):\n    return EqualsAll()")
+    answer = "from module import EqualsAll\n\n\ndef double(x):\n    return EqualsAll()"
+    _, twin = both(source)
 
-    assert "PASSED" in outcomes(tmp_path, source).values()
+    assert (
+        "PASSED" in outcomes(tmp_path, twin.replace("from module import double", answer)).values()
+    )
 
 
 @pytest.mark.parametrize("source", [b"print 'two'\n", b"\xff\xfe", b"def f(:\n", b"\0"])
