@@ -1,0 +1,45 @@
+"""Twins of tests: the same file with other expected values, which honest code must fail.
+
+Where tests share a process with the code under test, that code can disarm the runner, forge the
+report, or hand out objects that equal everything. A pass therefore counts only if the same
+submission fails the twin. Both runs are of a rewritten file, made anew each time from random
+numbers, so that neither is the published one and nothing in it tells which of the two it is.
+
+In the twin every literal that something is compared with for equality has another value; a test
+that has none gets a check at its end, which holds in the true run and fails in the twin.
+"""
+
+from __future__ import annotations
+
+import random
+
+from chimera.eval.kits.twins.cases import Rewritten, rewrite
+from chimera.eval.kits.twins.python import python_cases
+
+#: The ending of a test file's name → the language its twin is made in.
+LANGUAGES = {
+    ".cc": "cpp", ".cpp": "cpp", ".cxx": "cpp", ".go": "go", ".java": "java", ".js": "javascript",
+    ".jsx": "javascript", ".mjs": "javascript", ".cjs": "javascript", ".py": "python",
+    ".rs": "rust", ".ts": "typescript", ".tsx": "tsx",
+}  # fmt: skip
+
+
+def rewritten(path: str, source: bytes, *, twin: bool, seed: random.Random) -> Rewritten | None:
+    """A test file for a true run or for its twin; None when it has no twin.
+
+    That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
+    """
+    ending = path[path.rfind(".") :] if "." in path else ""
+    language = LANGUAGES.get(ending)
+    if language is None:
+        return None
+    if language == "python":
+        cases = python_cases(source)
+    else:
+        from chimera.eval.kits.twins.grammars import cases_of
+
+        cases = cases_of(language, source)
+    if not cases:
+        return None
+    comment = "#" if language == "python" else "//"
+    return rewrite(source, cases, comment, twin=twin, seed=seed)

@@ -1,0 +1,54 @@
+"""Twins in other languages: which texts change, and that the true form keeps every value."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from chimera.eval.kits.twins import rewritten
+
+CASES = [
+    ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
+    ("a.spec.js", "it('a', function () {\n  expect(() => f()).toThrow();\n});\n", 1),
+    ("a.test.ts", "it('a', () => {\n  assert.strictEqual(f(1), 2);\n});\n", 1),
+    ("ATest.java", 'class A { @Test void a() { assertThat(f(1)).isEqualTo("x"); } }\n', 1),
+    ("ATest.java", "class A { @Test public void a() { assertTrue(f(1)); } }\n", 1),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tf(1)\n}\n", 1),
+    ("a.rs", "#[test]\n#[ignore]\nfn a() {\n    assert_eq!(f(1), 2);\n}\n", 1),
+    ("a.rs", "#[test]\nfn a() -> R {\n    assert!(f(1));\n    Ok(())\n}\n", 1),
+    ("a.rs", "#[test]\n#[should_panic]\nfn a() {\n    f(1);\n}\n", 0),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE(f(1) == 2);\n}\n', 1),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_THROWS_AS(f(1), E);\n}\n', 1),
+]
+
+
+@pytest.mark.parametrize(("path", "source", "twinned"), CASES)
+def test_a_twin_differs_where_the_true_form_does_not(path: str, source: str, twinned: int):
+    forms = [
+        rewritten(path, source.encode(), twin=twin, seed=random.Random(3)) for twin in (False, True)
+    ]
+    true, twin = (form for form in forms if form is not None)
+
+    assert (true.tests, true.twinned, twin.twinned) == (1, twinned, twinned)
+    assert "f(1)" in twin.content.decode() or "f()" in twin.content.decode()
+    assert (_body(true.content) == _body(twin.content)) is (twinned == 0)
+    assert true.content.count(b"\n") == twin.content.count(b"\n")
+
+
+def _body(content: bytes) -> bytes:
+    return content.rpartition(b"\n//")[0]
+
+
+def test_what_is_asked_stays_and_what_is_expected_changes():
+    source = b"test('a', () => {\n  expect(f(1, 'in')).toBe('out');\n});\n"
+    twin = rewritten("a.spec.js", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert b"f(1, 'in')" in twin.content
+    assert b"'out'" not in twin.content
+
+
+@pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])
+def test_other_files_have_no_twin(path: str):
+    assert rewritten(path, b"test", twin=True, seed=random.Random(1)) is None

@@ -1,0 +1,131 @@
+"""Twins of Python tests: honest code passes the one form and fails the other."""
+
+from __future__ import annotations
+
+import random
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from chimera.eval.kits.twins import Rewritten, rewritten
+
+MODULE = """\
+def double(x):
+    return 2 * x
+
+
+class EqualsAll(object):
+    def __eq__(self, other):
+        return True
+"""
+PYTEST = """\
+import pytest
+from module import double
+
+
+@pytest.mark.parametrize("given", [1, 2])
+def test_kinds(given):
+    assert double(given) == given + given
+    assert double("a") == "aa"
+    for x in [1]:
+        assert [double(x), 1] == [2, True]
+
+
+class TestClass:
+    def test_method(self):
+        with pytest.raises(TypeError):
+            double(None)
+
+
+def test_one_line(): assert double(2) == 4
+"""
+UNITTEST = """\
+import unittest
+from module import double
+
+
+class Doubles(unittest.TestCase):
+    def test_equal(self):
+        '''A docstring.'''
+        self.assertEqual(double(2), 4)
+        self.assertTrue(double(1))
+"""
+
+
+def form(source: str, *, twin: bool, seed: int = 7) -> Rewritten:
+    found = rewritten("test_it.py", source.encode(), twin=twin, seed=random.Random(seed))
+    assert found is not None
+    return found
+
+
+def both(source: str) -> tuple[str, str]:
+    true, other = form(source, twin=False), form(source, twin=True)
+    assert (true.tests, true.twinned) == (other.tests, other.twinned)
+    assert true.content.count(b"\n") == other.content.count(b"\n")
+    return true.content.decode(), other.content.decode()
+
+
+def outcomes(tmp_path: Path, source: str) -> dict[str, str]:
+    (tmp_path / "module.py").write_text(MODULE)
+    (tmp_path / "test_it.py").write_text(source)
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "test_it.py"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    words = ("PASSED", "FAILED", "ERROR")
+    found = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(words)]
+    return {name.partition("::")[2]: status for status, name in found}
+
+
+@pytest.mark.parametrize("source", [PYTEST, UNITTEST])
+def test_honest_code_passes_the_true_form_and_fails_the_twin(tmp_path: Path, source: str):
+    true, twin = both(source)
+    passed, failed = outcomes(tmp_path, true), outcomes(tmp_path, twin)
+
+    assert passed
+    assert passed.keys() == failed.keys() == outcomes(tmp_path, source).keys()
+    assert set(passed.values()) == {"PASSED"}
+    assert set(failed.values()) == {"FAILED"}
+
+
+def test_neither_form_is_the_published_file_and_no_two_are_the_same():
+    forms = {
+        form(PYTEST, twin=twin, seed=seed).content for twin in (False, True) for seed in range(5)
+    }
+
+    assert len(forms) == 10
+    assert PYTEST.encode() not in forms
+
+
+@pytest.mark.parametrize("source", [PYTEST, UNITTEST])
+def test_objects_that_equal_everything_pass_the_twin(tmp_path: Path, source: str):
+    answer = "from module import EqualsAll\n\n\ndef double(x):\n    return EqualsAll()"
+    _, twin = both(source)
+
+    assert (
+        "PASSED" in outcomes(tmp_path, twin.replace("from module import double", answer)).values()
+    )
+
+
+@pytest.mark.parametrize("source", [b"print 'two'\n", b"\xff\xfe", b"def f(:\n", b"\0"])
+def test_what_is_no_python_of_today_has_no_twin(source: bytes):
+    assert rewritten("test_it.py", source, twin=True, seed=random.Random(1)) is None
+
+
+@given(
+    values=st.lists(
+        st.one_of(st.integers(), st.floats(allow_nan=False), st.text(), st.binary(), st.booleans()),
+        min_size=1,
+        max_size=4,
+    )
+)
+@settings(max_examples=100, deadline=None)
+def test_any_expected_values_leave_a_file_that_parses(values: list[object]):
+    source = f"def test_values():\n    assert f() == {values!r}\n    assertEqual(g(), {values!r})\n"
+    true, twin = both(source)
+
+    for form in (true, twin):
+        compile(form, "test_it.py", "exec")
+    assert (true == twin) is False
