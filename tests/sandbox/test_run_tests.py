@@ -14,14 +14,32 @@ from chimera.sandbox import Limits, call_function, run_tests
 from chimera.sandbox.launch import interpreter
 
 ADD = "def add(a, b):\n    return a + b\n"
+CHANGING = (
+    "class Changing:\n    count = 0\n    def __float__(self):\n        Changing.count += 1\n"
+    "        return float(Changing.count)\n    def __len__(self):\n        return int(float(self))\n"
+    "    def __str__(self):\n        return str(len(self))\n"
+    "    def __getitem__(self, key):\n        return len(self)\n"
+    "    value = property(__len__)\ndef f():\n    return Changing()"
+)
 
 
 @pytest.mark.parametrize(
     ("program", "tests", "passed", "why"),
     [
         (ADD, "assert add(1, 2) == 3", True, ""),
-        (ADD, "assert add(1, 2) == 4", False, "assert add(1, 2) == 4 → AssertionError"),
-        (ADD, "assert add(1, 2) == 4, 'sum'", False, "AssertionError: sum"),
+        (ADD, "assert add(1, 2) == 4", False, "called add(1, 2) → got 3, expected 4"),
+        (
+            ADD,
+            "assert add(1, b=2) > 4, 'sum'",
+            False,
+            "4, 'sum' → AssertionError: sum; called add(1, b=2) → got 3",
+        ),
+        (
+            ADD,
+            "assert len(str(add(1, 2))) == 4",
+            False,
+            "== 4 → AssertionError; called add(1, 2) → got 3",
+        ),
         (ADD, "assert substract(1, 2) == -1", False, "NameError"),
         (ADD, "assert add(1, [2])", False, "TypeError"),
         ("def add(a, b) return", "assert add(1, 2) == 3", False, "SyntaxError"),
@@ -74,7 +92,7 @@ def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> 
             "assert f(P(3)) == 3\np = P(1)\np.x = 5\nassert p.x == 5 and f(p) == 5 and p == p"
         )),
         ("class S:\n    def __len__(self):\n        return 3\n    def __str__(self):\n        return 's'", (
-            "assert len(S()) == 3 and str(S()) == 's' and S() != S()"
+            "s = S()\nassert len(s) == 3 and str(s) == 's' and s != S() and {s: 1}[s] == 1"
         )),
         # Functions of the tests.
         ("def f(g, x):\n    return g(x) + 1", "assert f(lambda x: 2 * x, 4) == 9"),
@@ -127,6 +145,19 @@ def test_tests_see_what_they_would_see_in_one_process(program: str, tests: str) 
         ("def f():\n    raise SystemExit(0)", "try:\n    f()\nexcept Exception:\n    pass"),
         ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept BaseException:\n    pass"),
         ("def check(c):\n    pass\ndef f():\n    return 0", "def check(c):\n    assert c() == 1\ncheck(f)"),
+        # Values that change, and errors that end a loop of the tests.
+        (CHANGING, "import math\nassert math.pow(f(), 1) == 1.0 and math.pow(f(), 2) == 4.0"),
+        (CHANGING, "x = f()\nassert float(x) == 1 and float(x) == 2"),
+        (CHANGING, "x = f()\nassert len(x) == 1 and len(x) == 2"),
+        (CHANGING, "x = f()\nassert str(x) == '1' and str(x) == '2'"),
+        (CHANGING, "x = f()\nassert x.value == 1 and x.value == 2"),
+        (CHANGING, "x = f()\nassert x[0] == 1 and x[0] == 2"),
+        ("def f(x):\n    raise StopIteration", "assert all(map(f, [1, 2]))"),
+        # Modules that are none.
+        ("class math:\n    isclose = lambda a, b: True\ndef f():\n    return 5", "assert math.isclose(f(), 1)"),
+        ("class np:\n    allclose = lambda a, b: True\ndef f():\n    return 5", "assert np.allclose(f(), 1)"),
+        # Not-a-number equals nothing, inside of lists too.
+        ("def f():\n    return [float('nan')]", "assert f() == f()"),
     ],
 )  # fmt: skip
 def test_what_would_forge_a_pass_in_one_process_does_not(program: str, tests: str) -> None:

@@ -45,7 +45,8 @@ def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict
     corrected = verdict.passed
     if not verdict.passed and not functional and source.strip():
         corrected = _with_real_stdin(source, cases)
-    return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+    metrics = {**verdict.metrics, "corrected": corrected}
+    return Verdict(verdict.passed, verdict.why, metrics=metrics, evidence=verdict.evidence)
 
 
 def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:

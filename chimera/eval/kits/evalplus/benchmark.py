@@ -10,7 +10,7 @@ import hashlib
 import inspect
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, ClassVar, Literal, get_args
 
@@ -22,7 +22,7 @@ from chimera.eval.kits import replies as extract
 from chimera.eval.kits.evalplus import cache
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
 from chimera.eval.kits.evalplus.sanitize import sanitize
-from chimera.eval.kits.python.grading import packages_of
+from chimera.eval.kits.python.grading import evidence, handles, joined, packages_of
 from chimera.eval.kits.python.guard import guarded
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.sandbox import Limits, Outcome, call_function, judge_calls
@@ -120,6 +120,8 @@ def _chimera_batch():
 chimera_batch = _chimera_batch()
 """
 _BATCH_ORACLE = """
+from reprlib import repr as _shown
+
 _matches_one = matches
 
 def matches(bounds, expected, actual):
@@ -129,7 +131,9 @@ def matches(bounds, expected, actual):
         if type(found) is not tuple or len(found) != 1:
             raise AssertionError(f"input {number}: {found}")
         if not _matches_one(inputs, wanted, found[0]):
-            raise AssertionError(f"input {number}: {str(found[0])[:200]} is not right")
+            raise AssertionError(
+                f"input {number}: got {_shown(found[0])}, expected {_shown(wanted)}"
+            )
     return True
 """
 _NEED_INPUTS = frozenset({"find_zero", "surface_Area", "digit_distance_nums"})
@@ -217,29 +221,32 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         )
         if careful == program:
             return verdict
-        corrected = bool(self._verdict(task, careful).metrics["corrected"])
-        return Verdict(False, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+        other = self._verdict(task, careful)
+        metrics = {**verdict.metrics, "corrected": other.metrics["corrected"]}
+        return Verdict(False, verdict.why, metrics=metrics, evidence=joined(verdict, other))
 
     def _verdict(self, task: EvalPlusTask, program: str) -> Verdict:
         kinds = ("base", "plus") if self.version == "plus" else ("base",)
         held: dict[str, bool] = {}
-        outcome: Outcome | None = None
+        outcomes: list[Outcome] = []
         for kind in kinds:
             outcome = self._outcome(task, program, kind)
+            outcomes.append(outcome)
             held[kind] = outcome.passed
             if not outcome.passed:
                 break
-        assert outcome is not None
-        right = outcome.passed
+        right, records = outcome.passed, evidence(*outcomes)
         metrics: dict[str, JSON] = {"isolation": outcome.isolation, "corrected": right}
+        metrics |= handles(outcome)
         metrics |= {kind: held.get(kind, False) for kind in kinds}
         if outcome.limit:
             metrics["limit"] = outcome.limit
         if self.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
             why = "evalplus 0.3.1 never records a result of find_zero; the answer itself is right"
-            return Verdict(False, why, metrics={**metrics, "base": False, "plus": False})
+            metrics |= {"base": False, "plus": False}
+            return Verdict(False, why, metrics=metrics, evidence=records)
         why = "" if right else f"{list(held)[-1]} tests: {outcome.why}"
-        return Verdict(right, why, metrics=metrics)
+        return Verdict(right, why, metrics=metrics, evidence=records)
 
     def _outcome(self, task: EvalPlusTask, program: str, kind: str) -> Outcome:
         inputs = task["inputs"][kind]
@@ -349,7 +356,10 @@ def check(
         )
         if outcome.limit is None or "time" not in outcome.limit:
             return outcome
-    return judge_calls(
+        tried = outcome.records
+    else:
+        tried = {}
+    outcome = judge_calls(
         source,
         "chimera_call",
         inputs,
@@ -359,6 +369,7 @@ def check(
         seconds_per_call=list(seconds),
         packages=packages,
     )
+    return replace(outcome, records={**tried, **outcome.records})
 
 
 def _batches(seconds: Sequence[float], costs: Sequence[float]) -> list[tuple[int, int]]:
