@@ -271,7 +271,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     def grade(self, task: LiveCodeTask, submission: Submission, env: Environment) -> Verdict:
         answer = submission.text
         if self.scenario == "codeexecution":
-            verdict = grading.code_execution(task["code"], task["call"], task["expected"], answer)
+            verdict = grading.code_execution(task["call"], task["expected"], answer)
         elif self.scenario == "testoutputprediction":
             verdict = grading.test_output(answer, task["expected"])
         else:
@@ -283,7 +283,8 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             extra["disputed"] = True
         if self.tests == "public":
             extra["tests"] = "public"
-        return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, **extra})
+        metrics = {**verdict.metrics, **extra}
+        return Verdict(verdict.passed, verdict.why, metrics=metrics, evidence=verdict.evidence)
 
     def gold(self, task: LiveCodeTask) -> Submission | None:
         return Submission(text=task["gold"]) if task["gold"] else None

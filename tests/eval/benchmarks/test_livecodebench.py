@@ -12,7 +12,7 @@ import pytest
 
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError
-from chimera.eval.benchmarks._livecodebench import cases, grading, replies
+from chimera.eval.benchmarks._livecodebench import cases, compare, grading, replies
 from chimera.eval.benchmarks.livecodebench import LiveCodeBench
 from chimera.eval.values import Submission
 
@@ -24,7 +24,9 @@ CODE_DEVIATIONS = {
     "TLE swallowed by bare except": True,
     "fn returns eq-always": False,
 }
-EXECUTION_DEVIATIONS = {"[3] or True": False, "[1, 2] and 1": False}
+EXECUTION_DEVIATIONS = dict.fromkeys(
+    ["[3] or True", "[1, 2] and 1", "f(n=1)", "f(1)", "sorted([2,1])"], False
+)
 
 
 def vectors(name, kind=None):
@@ -94,12 +96,55 @@ def test_predicted_outputs(vector):
 
 @pytest.mark.parametrize("vector", vectors("livecodebench_other.jsonl", "code_execution"))
 def test_executed_code(vector):
-    verdict = grading.code_execution(
-        vector["code"], vector["input"], vector["output"], vector["prediction"]
-    )
+    verdict = grading.code_execution(vector["input"], vector["output"], vector["prediction"])
 
     official = vector["results"][0]
     assert verdict.passed is EXECUTION_DEVIATIONS.get(vector["prediction"], official)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [
+        ("set()", True),
+        ("set() | set()", True),
+        ("{*()}", True),
+        ("f(2)", False),
+        ("set(())", False),
+        ("(lambda: set())()", False),
+        ("[f for f in ()] and set()", False),
+        ("set() if f else 1", False),
+        ("globals()['f'](2)", False),
+        ("-" * 3000 + "1", False),
+        ("9" * 5000, False),
+        ("\ud800", False),
+        ("'" + "\ud800" + "'", False),
+    ],
+)
+def test_a_value_is_no_computation(answer, passed):
+    assert grading.code_execution("f(1)", "set()", answer).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("1.0 2", True),
+        ("1 2\n", True),
+        ("1\x1f2e0", True),
+        ("sNaN 2", False),
+        ("1 NaN", False),
+        ("1 -sNaN123", False),
+        ("1", False),
+        ("1 2 3", False),
+        ("1e999999999999999999 2", False),
+        ("1e9999999999999999999999 2", False),
+        ("\ud800 2", False),
+        ("1 " * 10**6, False),
+        ("\n" * 10**6 + "1 2" + "\n" * 10**6, True),
+        ("1" * 10**6 + " 2", False),
+    ],
+)
+def test_whatever_is_written_is_the_same_or_not(written, same):
+    assert compare.same_output(written, "1 2") is same
 
 
 # Private tests
