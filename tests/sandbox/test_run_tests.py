@@ -10,6 +10,7 @@ import sys
 import pytest
 
 from chimera.errors import GraderError
+from chimera.eval.proof.attack.values import forging
 from chimera.sandbox import Limits, call_function, run_tests
 from chimera.sandbox.launch import interpreter
 
@@ -162,6 +163,32 @@ def test_tests_see_what_they_would_see_in_one_process(program: str, tests: str) 
 )  # fmt: skip
 def test_what_would_forge_a_pass_in_one_process_does_not(program: str, tests: str) -> None:
     assert not run_tests(program, tests).passed
+
+
+YES = "lambda *given, **named: 0.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "tests"),
+    [
+        (
+            f"self.exported.append({YES}); "
+            "reply[2]['d'].append(['abs', {'object': [len(self.exported) - 1, 'function']}])",
+            "assert abs(f(1) - 5.5) < 1e-6",
+        ),
+        ("reply[2]['d'].append(['set', {'type': 'type'}])", "assert set(f(1)) == int"),
+        ("reply[2]['d'].append(['data', 0])", "assert f(1) == data"),
+        (
+            "reply[2]['d'].append(['__builtins__', {'d': [['len', {'type': 'int'}]]}])",
+            "assert len(f(1)) == 0",
+        ),
+        ("reply[2]['d'].append(['__debug__', False])", "assert __debug__ is False and f(1) == 0"),
+    ],
+)
+def test_only_names_that_were_asked_for_are_taken(change: str, tests: str) -> None:
+    outcome = run_tests(forging(change, "names").replace("NAME", "f"), tests, data=[7])
+
+    assert not outcome.passed
 
 
 def test_a_builtin_is_the_programs_only_when_asked_for() -> None:
