@@ -85,6 +85,9 @@ def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> 
             "x = []\ntry:\n    f(x)\nexcept ValueError:\n    pass\nassert x == [1]"
         )),
         # Objects of the program's own.
+        ("def f(x):\n    return tuple(x)", "x = {12, 13, 14, 15, 16}\nassert f(x) == tuple(x) == (16, 12, 13, 14, 15)"),
+        ("def f(x):\n    return tuple(x)", "for n in range(40):\n    x = set(range(n, 2 * n))\n    assert f(x) == tuple(x)"),
+        ("def f():\n    return {12, 13, 14, 15, 16}", "assert list(f()) == [16, 12, 13, 14, 15]"),
         ("def f(n):\n    yield from range(n)", "assert list(f(3)) == [0, 1, 2]"),
         ("def f(n):\n    return map(str, range(n))", "assert list(f(2)) == ['0', '1']"),
         ("def f(n):\n    return lambda x: x + n", "assert f(2)(3) == 5"),

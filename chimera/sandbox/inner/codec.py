@@ -220,8 +220,14 @@ class Decoder:
         return empty
 
     def set_(self, payload: Any) -> Any:
+        """A set that is iterated in the order it came in, where a set can be made to be: one that
+        was written out in a program has another table than one that grew."""
         result: set[Any] = self.numbered(set())
-        result.update(self.elements(payload))
+        elements = list(self.elements(payload))
+        result.update(elements)
+        if any(one is not other for one, other in zip(result, elements, strict=False)):
+            result.clear()
+            result.update(frozenset(elements))
         return result
 
     def mapping(self, empty: dict[Any, Any], payload: Any) -> Any:
