@@ -122,7 +122,7 @@ def python_stdin(
         if not result.ok:
             last = result.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             whys.append(f"case {number}: {': '.join([result.why, *last])}"[:500])
-        elif not compare(result.stdout.decode("utf-8", "replace"), as_text(cases[number][1])):
+        elif not _compared(compare, result.stdout, as_text(cases[number][1])):
             shown = result.stdout[:100].decode("utf-8", "replace")
             whys.append(
                 f"case {number}: wrote {shown!r}, expected {as_text(cases[number][1])[:100]!r}"
@@ -145,6 +145,19 @@ def python_stdin(
         "cases": len(cases),
     }
     return Verdict(passed, "; ".join(whys), metrics=metrics)
+
+
+def _compared(same: Callable[[str, str], bool], written: bytes, expected: str) -> bool:
+    """Whether they are the same. What no comparison can read is not, unless it cannot read the
+    expected output either."""
+    try:
+        return same(written.decode("utf-8", "replace"), expected)
+    except Exception:  # noqa: BLE001 - whatever an output makes of a comparison
+        try:
+            same(expected, expected)
+        except Exception as problem:
+            raise GraderError(f"the comparison is broken: {problem}") from problem
+        return False
 
 
 def verdict(outcome: Outcome) -> Verdict:
