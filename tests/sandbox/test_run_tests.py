@@ -234,6 +234,13 @@ def test_numpy_crosses_when_it_is_offered() -> None:
     assert not run_tests(program, "assert f(0) == [1, 2]", packages=["numpy"]).passed
 
 
+def test_tests_may_take_numbers_by_chance_from_numpy_too() -> None:
+    pytest.importorskip("numpy")
+    tests = "import numpy as np\nx = np.random.rand()\nassert f(x) == x"
+
+    assert run_tests("def f(x):\n    return x", tests, packages=["numpy"]).passed
+
+
 def test_chance_is_the_same_every_time() -> None:
     program = "import random\ndef f():\n    return random.random()"
     tests = "import random\nassert False, (f(), random.random(), hash('x'))"

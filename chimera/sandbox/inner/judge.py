@@ -68,7 +68,6 @@ def judge(link: Link, checks: bytes) -> Report:
             again["broken"] = again.get("broken") or f"by the record alone: {again['why']}"
             report = again
     report["transcript"] = bounded(link.transcript)
-    report["handles"] = sorted(link.looked_at)[:MOST_KINDS]
     return report
 
 
@@ -89,6 +88,7 @@ def decided(link: Link, request: dict[str, Any]) -> Report:
     elif link.unsupported is not None:
         report.update(passed=False, broken=f"{link.unsupported}; such tests need shared=True")
     report["why"] = report["why"].encode("utf-8", "backslashreplace").decode()
+    report["handles"] = sorted(link.looked_at)[:MOST_KINDS]
     return report
 
 

@@ -344,7 +344,9 @@ class Link:
             if type(handle) is not int or type(kind) is not str or len(kind) > 100:
                 raise Malformed("a handle is a number and a name")
             if handle not in self.remotes:
-                self.remotes[handle] = Remote(self, handle, kind)
+                self.remotes[handle] = Remote(
+                    self, handle, kind if kind.isidentifier() else "object"
+                )
             return self.remotes[handle]
         if tag == "builtin" and self.trusting:
             return getattr(builtins, payload)
