@@ -4,20 +4,29 @@
     judge_calls(program, name, inputs, expected, oracle=…)   a function on many inputs, compared
     call_function(program, name, inputs)         what a function returns, as plain data
     run_program(program, stdin), run_cases(…)    a script on standard input
+    replaying(outcome.records)                   the same outcomes from what was kept of them
 
 Every call is safe from any thread, runs in a warm interpreter of a pool as large as the machine has
 cores, and raises `GraderError` or `EnvironmentFault` when the checks or the sandbox are at fault;
-whatever the answer does ends in an `Outcome`.
+whatever the answer does ends in an `Outcome`. An outcome is a function of the record of what was
+asked and answered: the checks pass only if they pass again on the record alone.
 
 Plain data are None, booleans, numbers (also Decimal, Fraction, complex and numpy's), strings,
 bytes, lists, tuples, sets, dicts, deques, ranges and naive dates. Subclasses of these arrive as
 their base. Arguments changed in place are changed in the tests too, and an argument that is handed
 back is the same object there. Objects of other kinds stay with the answer and the tests hold a
 handle: it can be called, iterated, indexed, read and handed back, but it equals nothing but itself
-and cannot be calculated with.
+and cannot be calculated with; the outcome names their kinds.
 """
 
-from chimera.sandbox.execute import call_function, judge_calls, run_cases, run_program, run_tests
+from chimera.sandbox.execute import (
+    call_function,
+    judge_calls,
+    replaying,
+    run_cases,
+    run_program,
+    run_tests,
+)
 from chimera.sandbox.inner.codec import dump as dump_plain
 from chimera.sandbox.inner.codec import load as load_plain
 from chimera.sandbox.inner.trees import remove_tree
@@ -36,6 +45,7 @@ __all__ = [
     "judge_calls",
     "load_plain",
     "remove_tree",
+    "replaying",
     "run_cases",
     "run_program",
     "run_tests",

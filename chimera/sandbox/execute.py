@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
+from contextvars import ContextVar
 from typing import Any
 
 from chimera.errors import GraderError
 from chimera.sandbox.inner import codec
 from chimera.sandbox.inner.judge import limit_of
+from chimera.sandbox.inner.transcript import CUT
 from chimera.sandbox.pool import Worker, with_worker
 from chimera.sandbox.values import Call, Limits, Outcome, ProgramResult
 
 TIME_LIMITS = frozenset({"CPU time", "wall time", "CPU time of a call"})
 DEFAULT = Limits()
+#: The records that verdicts are derived from instead of running programs, while `replaying`.
+_records: ContextVar[Mapping[str, Sequence[str]] | None] = ContextVar("records", default=None)
 
 
 def run_tests(
@@ -26,12 +31,14 @@ def run_tests(
     names: Sequence[str] = (),
     packages: Sequence[str] = (),
     shared: bool = False,
+    reference: str | None = None,
 ) -> Outcome:
     """Run trusted test code against a program that lives in another process.
 
     Names that the tests use and do not define are the program's; a built-in's name is the program's
     only when `names` lists it. `data` (plain) is a global of the tests. `shared=True` runs both in
-    one process, for tests that need the program's own classes; the outcome says so.
+    one process, for tests that need the program's own classes; the outcome says so. `reference` is
+    a right program: what breaks the judge with it too is a fault of the tests.
     """
     checks = {
         "kind": "tests",
@@ -40,7 +47,7 @@ def run_tests(
         "data": data,
         "has_data": data is not None,
     }
-    report = _judged(program, checks, limits, packages, shared=shared)
+    report = _judged(program, checks, limits, packages, shared=shared, reference=reference)
     return report.outcome()
 
 
@@ -55,11 +62,13 @@ def judge_calls(
     seconds_per_call: float | Sequence[float] | None = None,
     stop_at_first_failure: bool = True,
     packages: Sequence[str] = (),
+    reference: str | None = None,
 ) -> Outcome:
     """Call a function on each input and let trusted `oracle` code compare.
 
     `oracle` is source that defines `matches(input, expected, actual)`; it runs in the judge and
     sees each input as it was before the call. What it keeps between inputs lasts for this answer.
+    `reference` is as in `run_tests`.
     """
     if len(inputs) != len(expected):
         raise GraderError(f"{len(inputs)} inputs and {len(expected)} expected values")
@@ -68,7 +77,7 @@ def judge_calls(
         "expected": list(expected),
         "oracle": oracle,
     }
-    report = _judged(program, checks, limits, packages)
+    report = _judged(program, checks, limits, packages, reference=reference)
     outcome = report.outcome(tuple(map(bool, report.found.get("results", ()))))
     if outcome.passed and len(outcome.results or ()) != len(inputs):
         raise GraderError("the judge passed an answer without trying every input")
@@ -121,6 +130,17 @@ def run_cases(
         if stop is not None and stop(number, results[-1]):
             break
     return results
+
+
+@contextmanager
+def replaying(records: Mapping[str, Sequence[str]]) -> Iterator[None]:
+    """Within this block, outcomes come from stored records (`Outcome.records`) alone: nothing of an
+    answer runs. A check of a program that has no whole record there raises `GraderError`."""
+    token = _records.set(records)
+    try:
+        yield
+    finally:
+        _records.reset(token)
 
 
 # How a request is made
@@ -192,6 +212,7 @@ class _Report:
         self.cpu_seconds = float(reply["cpu_seconds"])
         self.limit: str | None = reply["limit"] or found.get("limit")
         self.ended_at: str | None = reply["limit"]
+        self.key = ""
 
     def outcome(self, results: tuple[bool, ...] | None = None) -> Outcome:
         passed = self.found.get("passed") is True and self.ended_at is None
@@ -207,6 +228,8 @@ class _Report:
             isolation=self.isolation,
             results=results,
             cpu_seconds=self.cpu_seconds,
+            handles=tuple(self.found.get("handles", ())),
+            records={self.key: tuple(lines)} if (lines := self.found.get("transcript")) else {},
         )
 
 
@@ -217,42 +240,96 @@ def _judged(
     packages: Sequence[str],
     *,
     shared: bool = False,
+    reference: str | None = None,
 ) -> _Report:
     """One verdict; when time ran out, another with nothing else running, and that one counts."""
     source = program.encode("utf-8", "surrogatepass")
+    instructions = _dumped(checks)
+    key = hashlib.sha256(source + b"\0" + instructions).hexdigest()[:16]
+    if (records := _records.get()) is not None:
+        source, instructions = b"", _dumped({**checks, "transcript": _stored(records, key)})
+    report = _tried(source, instructions, limits, packages, shared)
+    if report.limit in TIME_LIMITS and records is None:
+        report = _tried(source, instructions, limits, packages, shared, alone=True)
+    if broken := report.found.get("broken"):
+        _control(reference, checks, limits, packages, str(broken))
+        report.found["why"] = f"while this answer was under test: {broken}"
+    report.key = key
+    return report
+
+
+def _dumped(checks: Mapping[str, Any]) -> bytes:
     try:
-        instructions = codec.dump(checks)
+        return codec.dump(checks)
     except codec.NotPlain as error:
         raise GraderError(f"the checks hold something that is not plain data: {error}") from None
 
+
+def _stored(records: Mapping[str, Sequence[str]], key: str) -> list[str]:
+    lines = list(records.get(key, ()))
+    if not lines or lines[-1] == CUT:
+        raise GraderError(f"there is no whole record of this program and these checks ({key})")
+    return lines
+
+
+def _tried(
+    source: bytes,
+    instructions: bytes,
+    limits: Limits,
+    packages: Sequence[str],
+    shared: bool,
+    *,
+    alone: bool = False,
+) -> _Report:
     def once(worker: Worker) -> _Report:
         with _files(source, instructions, b"") as descriptors:
             request = {"kind": "shared" if shared else "judged", "limits": _limits(limits)}
             reply = worker.ask(request, descriptors, limits.wall)
             return _report(reply, _read(descriptors[2]), worker, shared)
 
-    report: _Report = with_worker(once, packages)
-    if report.limit in TIME_LIMITS:
-        report = with_worker(once, packages, alone=True)
+    report: _Report = with_worker(once, packages, alone=alone)
     return report
+
+
+def _control(
+    reference: str | None,
+    checks: Mapping[str, Any],
+    limits: Limits,
+    packages: Sequence[str],
+    broken: str,
+) -> None:
+    """What broke with an answer is the answer's fault, unless it breaks with the reference as well
+    (or, where none is known, with an answer that returns nothing): then `GraderError`."""
+    if reference is None:
+        report = _tried(b"", _dumped({**checks, "control": True}), limits, packages, False)
+    else:
+        source = reference.encode("utf-8", "surrogatepass")
+        report = _tried(source, _dumped(checks), limits, packages, False)
+    if report.found.get("broken"):
+        raise GraderError(f"the checks themselves are broken: {broken}")
 
 
 def _report(reply: dict[str, Any], written: bytes, worker: Worker, shared: bool) -> _Report:
     found: dict[str, Any] = {}
-    if written and reply["limit"] is None:
-        try:
-            found = codec.from_bytes(written)
-        except codec.Malformed as error:
-            raise GraderError(f"the judge's report cannot be read: {error}") from None
-    elif reply["limit"] is None and not shared:
-        raise GraderError(f"the judge ended without a report (exit code {reply.get('judge')})")
+    if shared:
+        found = _told(written) if written else {}
+        ended = f"the process ended before the tests did (exit code {reply['answer']})"
+        found = {"passed": found.get("passed") is True, "why": str(found.get("why", ended))[:500]}
+    elif written and reply["limit"] is None:
+        found = _told(written)
     elif reply["limit"] is None:
-        found = {"why": f"the process ended before the tests did (exit code {reply['answer']})"}
+        found = {"broken": f"the judge ended without a report (exit code {reply.get('judge')})"}
     if found.get("fault"):
         raise GraderError(f"the checks themselves are broken: {found['fault']}")
-    if found.get("unsupported"):
-        raise GraderError(f"{found['unsupported']}; such tests need shared=True")
     return _Report(found, reply, "shared" if shared else worker.isolation)
+
+
+def _told(written: bytes) -> dict[str, Any]:
+    try:
+        found = codec.from_bytes(written)
+    except codec.Malformed:
+        found = None
+    return found if type(found) is dict else {"broken": "the judge's report cannot be read"}
 
 
 def _call(result: Any) -> Call:
@@ -265,6 +342,8 @@ def _call(result: Any) -> Call:
 
 
 def _program(program: str, stdin: bytes, limits: Limits, packages: Sequence[str]) -> ProgramResult:
+    if _records.get() is not None:
+        raise GraderError("what a program writes is not kept in a record")
     source = program.encode("utf-8", "surrogatepass")
 
     def once(worker: Worker) -> ProgramResult:

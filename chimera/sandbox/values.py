@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Mapping
+from dataclasses import dataclass, field
 from typing import Any, Literal
 
 Isolation = Literal["namespaces", "process", "shared"]
@@ -35,6 +36,9 @@ class Outcome:
     """Whether the judge saw every check hold. `limit` names the limit that decided, if one did.
 
     `results` has one entry for each input that was tried (`judge_calls`): whether it held.
+    `handles` are the kinds of the answer's own objects that the checks looked into: what those say
+    is as good as the answer. `records` is what was asked and answered, by program and checks; one
+    that is too long is cut, and ends with `…`. See `replaying`.
     """
 
     passed: bool
@@ -43,6 +47,8 @@ class Outcome:
     isolation: Isolation
     results: tuple[bool, ...] | None = None
     cpu_seconds: float = 0.0
+    handles: tuple[str, ...] = ()
+    records: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

@@ -121,6 +121,18 @@ def test_python_stdin(program: str, passed: bool, why: str) -> None:
     assert why in verdict.why
 
 
+def test_a_comparison_that_breaks_is_the_answers_fault_unless_it_breaks_on_the_expected_too() -> (
+    None
+):
+    def same(written: str, expected: str) -> bool:
+        return float(written) == float(expected)
+
+    assert python_stdin("print('1.0')", [("", "1")], same=same).passed
+    assert not python_stdin("print('one')", [("", "1")], same=same).passed
+    with pytest.raises(GraderError, match="comparison is broken"):
+        python_stdin("print('one')", [("", "one")], same=same)
+
+
 def test_nothing_to_check_is_no_pass() -> None:
     with pytest.raises(GraderError, match="no tests"):
         python_tests("x = 1", "\n")

@@ -10,18 +10,37 @@ import sys
 import pytest
 
 from chimera.errors import GraderError
+from chimera.eval.proof.attack.values import forging
 from chimera.sandbox import Limits, call_function, run_tests
 from chimera.sandbox.launch import interpreter
 
 ADD = "def add(a, b):\n    return a + b\n"
+CHANGING = (
+    "class Changing:\n    count = 0\n    def __float__(self):\n        Changing.count += 1\n"
+    "        return float(Changing.count)\n    def __len__(self):\n        return int(float(self))\n"
+    "    def __str__(self):\n        return str(len(self))\n"
+    "    def __getitem__(self, key):\n        return len(self)\n"
+    "    value = property(__len__)\ndef f():\n    return Changing()"
+)
 
 
 @pytest.mark.parametrize(
     ("program", "tests", "passed", "why"),
     [
         (ADD, "assert add(1, 2) == 3", True, ""),
-        (ADD, "assert add(1, 2) == 4", False, "assert add(1, 2) == 4 → AssertionError"),
-        (ADD, "assert add(1, 2) == 4, 'sum'", False, "AssertionError: sum"),
+        (ADD, "assert add(1, 2) == 4", False, "called add(1, 2) → got 3, expected 4"),
+        (
+            ADD,
+            "assert add(1, b=2) > 4, 'sum'",
+            False,
+            "4, 'sum' → AssertionError: sum; called add(1, b=2) → got 3",
+        ),
+        (
+            ADD,
+            "assert len(str(add(1, 2))) == 4",
+            False,
+            "== 4 → AssertionError; called add(1, 2) → got 3",
+        ),
         (ADD, "assert substract(1, 2) == -1", False, "NameError"),
         (ADD, "assert add(1, [2])", False, "TypeError"),
         ("def add(a, b) return", "assert add(1, 2) == 3", False, "SyntaxError"),
@@ -66,6 +85,9 @@ def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> 
             "x = []\ntry:\n    f(x)\nexcept ValueError:\n    pass\nassert x == [1]"
         )),
         # Objects of the program's own.
+        ("def f(x):\n    return tuple(x)", "x = {12, 13, 14, 15, 16}\nassert f(x) == tuple(x) == (16, 12, 13, 14, 15)"),
+        ("def f(x):\n    return tuple(x)", "for n in range(40):\n    x = set(range(n, 2 * n))\n    assert f(x) == tuple(x)"),
+        ("def f():\n    return {12, 13, 14, 15, 16}", "assert list(f()) == [16, 12, 13, 14, 15]"),
         ("def f(n):\n    yield from range(n)", "assert list(f(3)) == [0, 1, 2]"),
         ("def f(n):\n    return map(str, range(n))", "assert list(f(2)) == ['0', '1']"),
         ("def f(n):\n    return lambda x: x + n", "assert f(2)(3) == 5"),
@@ -74,7 +96,7 @@ def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> 
             "assert f(P(3)) == 3\np = P(1)\np.x = 5\nassert p.x == 5 and f(p) == 5 and p == p"
         )),
         ("class S:\n    def __len__(self):\n        return 3\n    def __str__(self):\n        return 's'", (
-            "assert len(S()) == 3 and str(S()) == 's' and S() != S()"
+            "s = S()\nassert len(s) == 3 and str(s) == 's' and s != S() and {s: 1}[s] == 1"
         )),
         # Functions of the tests.
         ("def f(g, x):\n    return g(x) + 1", "assert f(lambda x: 2 * x, 4) == 9"),
@@ -127,10 +149,49 @@ def test_tests_see_what_they_would_see_in_one_process(program: str, tests: str) 
         ("def f():\n    raise SystemExit(0)", "try:\n    f()\nexcept Exception:\n    pass"),
         ("import os\ndef f():\n    os._exit(0)", "try:\n    f()\nexcept BaseException:\n    pass"),
         ("def check(c):\n    pass\ndef f():\n    return 0", "def check(c):\n    assert c() == 1\ncheck(f)"),
+        # Values that change, and errors that end a loop of the tests.
+        (CHANGING, "import math\nassert math.pow(f(), 1) == 1.0 and math.pow(f(), 2) == 4.0"),
+        (CHANGING, "x = f()\nassert float(x) == 1 and float(x) == 2"),
+        (CHANGING, "x = f()\nassert len(x) == 1 and len(x) == 2"),
+        (CHANGING, "x = f()\nassert str(x) == '1' and str(x) == '2'"),
+        (CHANGING, "x = f()\nassert x.value == 1 and x.value == 2"),
+        (CHANGING, "x = f()\nassert x[0] == 1 and x[0] == 2"),
+        ("def f(x):\n    raise StopIteration", "assert all(map(f, [1, 2]))"),
+        # Modules that are none.
+        ("class math:\n    isclose = lambda a, b: True\ndef f():\n    return 5", "assert math.isclose(f(), 1)"),
+        ("class np:\n    allclose = lambda a, b: True\ndef f():\n    return 5", "assert np.allclose(f(), 1)"),
+        # Not-a-number equals nothing, inside of lists too.
+        ("def f():\n    return [float('nan')]", "assert f() == f()"),
     ],
 )  # fmt: skip
 def test_what_would_forge_a_pass_in_one_process_does_not(program: str, tests: str) -> None:
     assert not run_tests(program, tests).passed
+
+
+YES = "lambda *given, **named: 0.0"
+
+
+@pytest.mark.parametrize(
+    ("change", "tests"),
+    [
+        (
+            f"self.exported.append({YES}); "
+            "reply[2]['d'].append(['abs', {'object': [len(self.exported) - 1, 'function']}])",
+            "assert abs(f(1) - 5.5) < 1e-6",
+        ),
+        ("reply[2]['d'].append(['set', {'type': 'type'}])", "assert set(f(1)) == int"),
+        ("reply[2]['d'].append(['data', 0])", "assert f(1) == data"),
+        (
+            "reply[2]['d'].append(['__builtins__', {'d': [['len', {'type': 'int'}]]}])",
+            "assert len(f(1)) == 0",
+        ),
+        ("reply[2]['d'].append(['__debug__', False])", "assert __debug__ is False and f(1) == 0"),
+    ],
+)
+def test_only_names_that_were_asked_for_are_taken(change: str, tests: str) -> None:
+    outcome = run_tests(forging(change, "names").replace("NAME", "f"), tests, data=[7])
+
+    assert not outcome.passed
 
 
 def test_a_builtin_is_the_programs_only_when_asked_for() -> None:
@@ -171,6 +232,13 @@ def test_numpy_crosses_when_it_is_offered() -> None:
     assert run_tests(program, "assert f(1) == 2", packages=["numpy"]).passed
     assert run_tests(program, "assert list(f(0) + 1) == [2, 3]", packages=["numpy"]).passed
     assert not run_tests(program, "assert f(0) == [1, 2]", packages=["numpy"]).passed
+
+
+def test_tests_may_take_numbers_by_chance_from_numpy_too() -> None:
+    pytest.importorskip("numpy")
+    tests = "import numpy as np\nx = np.random.rand()\nassert f(x) == x"
+
+    assert run_tests("def f(x):\n    return x", tests, packages=["numpy"]).passed
 
 
 def test_chance_is_the_same_every_time() -> None:

@@ -64,7 +64,12 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
         return Submission(text=program, form="solution", raw=reply)
 
     def grade(self, task: HumanEvalTask, submission: Submission, env: Environment) -> Verdict:
-        return python_tests(self._program(task, submission), task["tests"], limits=LIMITS)
+        return python_tests(
+            self._program(task, submission),
+            task["tests"],
+            limits=LIMITS,
+            reference=task["header"] + task["gold"],
+        )
 
     def graded_as(self) -> str:
         return "openai/human-eval 6d43fb9"

@@ -292,7 +292,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     def grade(self, task: LiveCodeTask, submission: Submission, env: Environment) -> Verdict:
         answer = submission.text
         if self.settings.scenario == "codeexecution":
-            verdict = grading.code_execution(task["code"], task["call"], task["expected"], answer)
+            verdict = grading.code_execution(task["call"], task["expected"], answer)
         elif self.settings.scenario == "testoutputprediction":
             verdict = grading.test_output(answer, task["expected"])
         else:
@@ -303,7 +303,8 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             extra["disputed"] = True
         if self.settings.tests == "public":
             extra["tests"] = "public"
-        return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, **extra})
+        metrics = {**verdict.metrics, **extra}
+        return Verdict(verdict.passed, verdict.why, metrics=metrics, evidence=verdict.evidence)
 
     def gold(self, task: LiveCodeTask) -> Submission | None:
         return Submission(text=task["gold"]) if task["gold"] else None

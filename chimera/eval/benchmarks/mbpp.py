@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
+from functools import partial
 from typing import Any, Literal
 
 from chimera.environments.base import Environment
@@ -15,7 +16,7 @@ from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.evalplus.benchmark import RELEASES, EvalPlusBenchmark
 from chimera.eval.kits.python.equivalence import same_behaviour
-from chimera.eval.kits.python.grading import python_tests
+from chimera.eval.kits.python.grading import joined, python_tests
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits
@@ -162,12 +163,17 @@ class MBPP(DatasetBenchmark[MBPPTask]):
             program = task["prompt"] + program
         program = extract.after_future_imports(program, task["imports"])
         names = [task["entry_point"]] if task["entry_point"] else []
-        verdict = python_tests(program, task["tests"], limits=LIMITS, names=names)
+        gold = extract.after_future_imports(task["code"], task["imports"])
+        check = partial(python_tests, program, limits=LIMITS, names=names, reference=gold)
+        verdict = check(task["tests"])
         if not task["challenge"]:
             return verdict
-        challenge = python_tests(program, task["challenge"], limits=LIMITS, names=names)
+        challenge = check(task["challenge"])
         return Verdict(
-            verdict.passed, verdict.why, metrics={**verdict.metrics, "challenge": challenge.passed}
+            verdict.passed,
+            verdict.why,
+            metrics={**verdict.metrics, "challenge": challenge.passed},
+            evidence=joined(verdict, challenge),
         )
 
     def graded_as(self) -> str:

@@ -31,6 +31,8 @@ def seed(source: bytes) -> None:
     """Chance is the same every time, so that the same answer gets the same verdict."""
     if b"random" in source:
         sys.modules["random"].seed(SEED)
+        if "numpy" in sys.modules:
+            __import__("numpy.random").random.seed(SEED)
 
 
 def serve(link: Link, source: bytes) -> None:

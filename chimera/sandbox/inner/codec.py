@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 import json.encoder
+import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
 from typing import Any
@@ -37,14 +38,8 @@ BASES: dict[type, Callable[[Any], Any]] = {
     complex: lambda value: complex.__mul__(value, 1),
 }
 MUTABLE = (list, dict, set, bytearray, deque)
-MALFORMED = (
-    ArithmeticError,
-    AttributeError,
-    LookupError,
-    RecursionError,
-    TypeError,
-    ValueError,
-)
+PLAIN_DTYPE = re.compile(r"[<>|=]?[biufcUSmM][0-9]{0,9}(\[[0-9]{0,9}[a-zA-Z]{1,2}\])?")
+LOST_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
 
 
 class NotPlain(TypeError):
@@ -225,8 +220,14 @@ class Decoder:
         return empty
 
     def set_(self, payload: Any) -> Any:
+        """A set that is iterated in the order it came in, where a set can be made to be: one that
+        was written out in a program has another table than one that grew."""
         result: set[Any] = self.numbered(set())
-        result.update(self.elements(payload))
+        elements = list(self.elements(payload))
+        result.update(elements)
+        if any(one is not other for one, other in zip(result, elements, strict=False)):
+            result.clear()
+            result.update(frozenset(elements))
         return result
 
     def mapping(self, empty: dict[Any, Any], payload: Any) -> Any:
@@ -251,7 +252,10 @@ def _date(name: str) -> Callable[[Decoder, Any], Any]:
         import datetime
 
         kind = getattr(datetime, name)
-        return kind(*payload) if name == "timedelta" else kind.fromisoformat(payload)
+        value = kind(*payload) if name == "timedelta" else kind.fromisoformat(payload)
+        if getattr(value, "tzinfo", None) is not None:
+            raise Malformed("only naive dates cross")
+        return value
 
     return read
 
@@ -275,11 +279,12 @@ def _numpy(decoder: Decoder, payload: Any) -> Any:
     except ImportError:
         raise Malformed("a numpy value, and numpy is not here") from None
     code, shape, scalar, data = payload
-    dtype = numpy.dtype(str(code))
-    if dtype.kind not in "biufcUSmM":
+    if PLAIN_DTYPE.fullmatch(code) is None or any(each < 0 for each in shape):
         raise Malformed("only plain numpy values cross")
-    array = numpy.frombuffer(bytes.fromhex(data), dtype=dtype).reshape(shape).copy()
-    return array[()] if scalar else array
+    array = numpy.frombuffer(bytes.fromhex(data), dtype=numpy.dtype(code)).reshape(shape).copy()
+    if array.dtype.kind == "U":
+        array.tolist()  # refuses what is no text
+    return array[()] if scalar is True and not shape else array
 
 
 READERS: dict[str, Callable[[Decoder, Any], Any]] = {
@@ -312,22 +317,51 @@ READERS: dict[str, Callable[[Decoder, Any], Any]] = {
 
 
 # The C parts of `json`, taken once: what lies around them costs more than they do.
-SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder().scan_once  # type: ignore[attr-defined]
+# Each not-a-number is an object of its own: one that stood for all would equal itself in lists.
+SCAN: Callable[[str, int], tuple[Any, int]] = json.JSONDecoder(parse_constant=float).scan_once  # type: ignore[attr-defined]
 WRITE = json.encoder.c_make_encoder(  # type: ignore[attr-defined]
     None, refuse, json.encoder.encode_basestring, None, ":", ",", False, False, True
 )  # fmt: skip
 
 
+def to_text(encoded: Any) -> str:
+    """JSON text; a lone surrogate in a string is written as its escape."""
+    text = "".join(WRITE(encoded, 0))
+    return text if text.isascii() else escaped(text)
+
+
+def escaped(text: str) -> str:
+    if LOST_PAIR.search(text):  # their escapes would be read as one character
+        raise NotPlain("a text with two halves of a character side by side is not plain data")
+    return text.encode("utf-8", "backslashreplace").decode()
+
+
 def to_bytes(encoded: Any) -> bytes:
-    """JSON text; a lone surrogate in a string survives."""
-    return "".join(WRITE(encoded, 0)).encode("utf-8", "surrogatepass")
+    return to_text(encoded).encode()
+
+
+def text_of(data: bytes) -> str:
+    """The text of a message, in the one form that it is read, kept and stored in."""
+    try:
+        text = data.decode("utf-8", "surrogatepass")
+        return text if text.isascii() else escaped(text)
+    except (UnicodeDecodeError, NotPlain):
+        raise Malformed("not a message: not text") from None
+
+
+def parsed(text: str) -> Any:
+    """The JSON value that a text is, all of it."""
+    try:
+        value, end = SCAN(text, 0)
+    except (ValueError, RecursionError, StopIteration) as error:
+        raise Malformed(f"not a message: {type(error).__name__}") from None
+    if end != len(text):
+        raise Malformed("not a message: something follows it")
+    return value
 
 
 def from_bytes(data: bytes) -> Any:
-    try:
-        return SCAN(data.decode("utf-8", "surrogatepass"), 0)[0]
-    except (ValueError, RecursionError, StopIteration) as error:
-        raise Malformed(f"not a message: {type(error).__name__}") from None
+    return parsed(text_of(data))
 
 
 def dump(value: Any) -> bytes:
@@ -337,7 +371,12 @@ def dump(value: Any) -> bytes:
 
 def load(data: bytes) -> Any:
     """The value `dump` wrote; `Malformed` for anything else."""
+    return decoded(Decoder([]), from_bytes(data))
+
+
+def decoded(decoder: Decoder, value: Any) -> Any:
+    """What an encoded value stands for. Whatever breaks a decoder was no value: `Malformed`."""
     try:
-        return Decoder([]).decode(from_bytes(data))
-    except MALFORMED as error:
-        raise Malformed(f"not plain data: {error}") from None
+        return decoder.decode(value)
+    except Exception as error:  # noqa: BLE001 - numpy alone raises half a dozen kinds
+        raise Malformed(f"not plain data: {type(error).__name__}: {str(error)[:200]}") from None

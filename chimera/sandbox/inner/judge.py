@@ -1,14 +1,18 @@
 """The judge's process: runs trusted checks against an answer that lives in another process.
 
-What it reports is the only evidence of a pass. It says "passed" after the last statement of the
-checks has run, and not if the answer's process ended or left the protocol on the way.
+What it reports is the only evidence of a pass. The checks run twice: with the answer, which makes
+the record of their conversation, and with that record alone, which decides. It says "passed" after
+the last statement of the checks has run both times, and not if the answer's process ended or left
+the protocol on the way.
 """
 
 from __future__ import annotations
 
+import ast
 import builtins
 import functools
 import os
+import re
 import socket
 import sys
 from collections.abc import Callable, Iterable, Iterator
@@ -17,14 +21,17 @@ from types import CodeType
 from typing import Any
 
 from .answer import read_all, seed, write_all
-from .codec import MALFORMED, dump, load, to_bytes
+from .codec import dump, load, to_bytes
 from .link import AnswerEnded, AnswerExit, Link, Remote, described
+from .transcript import Diverged, Neutral, Replay, bounded, last_call, shown
 
 MODULE_ALIASES = {"np": "numpy"}
+MOST_KINDS = 20
 
 
 class Report(dict[str, Any]):
-    """passed, why, limit, results, fault, unsupported: what the host is told."""
+    """What the host is told: passed, why, limit, results; `fault` where the checks are broken,
+    `broken` where something ended them that a control must explain; transcript and handles."""
 
 
 def sit(bench: int) -> None:
@@ -34,8 +41,7 @@ def sit(bench: int) -> None:
         while True:
             data, (link, checks, report), _, _ = socket.recv_fds(seat, 64, 3)
             try:
-                request = load(read_all(checks))
-                found = judge(Link(link, trusting=False, answer_pid=int(data)), request)
+                found = judge(Link(link, trusting=False, answer_pid=int(data)), read_all(checks))
                 write_all(report, to_bytes(found))
             finally:
                 os.close(link)
@@ -48,34 +54,62 @@ def decide_shared(program: bytes, checks: int, report: int) -> None:
     write_all(report, to_bytes(shared(program, load(read_all(checks)))))
 
 
-def judge(link: Link, request: dict[str, Any]) -> Report:
-    """Do what the request asks and say what came of it."""
+def judge(link: Link, checks: bytes) -> Report:
+    """Do what the checks ask and say what came of it. What passes must pass again by the record."""
+    request = load(checks)
+    if "transcript" in request:
+        return decided(Replay(request["transcript"]), request)
+    if "control" in request:
+        return decided(Neutral(), request)
+    report = decided(link, request)
+    if report["passed"]:
+        again = decided(Replay(link.transcript), load(checks))
+        if again["passed"] is not True:
+            again["broken"] = again.get("broken") or f"by the record alone: {again['why']}"
+            report = again
+    report["transcript"] = bounded(link.transcript)
+    return report
+
+
+def decided(link: Link, request: dict[str, Any]) -> Report:
+    """The checks run once, in names of their own, with whatever `link` leads to."""
     report = Report(passed=False, why="", limit=None)
     try:
-        message = link.receive(None)
-        if len(message) != 2 or message[0] != "loaded":
-            link.end("the answer's process left the protocol (no greeting)")
-        if message[1] is not None:
-            names, text = message[1]
-            report.update(why=f"the answer does not load: {names[0]}: {text}"[:500])
-            report["limit"] = limit_of(names, text)
-            return report
-        checks = {"tests": run_tests, "calls": run_calls}[request["kind"]]
-        checks(link, request, report)
+        if loads(link, report):
+            {"tests": run_tests, "calls": run_calls}[request["kind"]](link, request, report)
     except (AnswerEnded, AnswerExit) as problem:
         report.update(passed=False, why=str(problem), limit=getattr(problem, "limit", None))
-    except MALFORMED as problem:
-        report.update(passed=False, why=f"the answer's process left the protocol ({problem})")
+    if link.broken is None and link.rest:
+        report.update(passed=False, why="the answer's process spoke without being asked")
     if link.broken is not None:
         report.update(passed=False, why=str(link.broken), limit=link.broken.limit)
-    report["unsupported"] = link.unsupported
+    if isinstance(link.broken, Diverged):
+        report["broken"] = report["why"]
+    elif link.unsupported is not None:
+        report.update(passed=False, broken=f"{link.unsupported}; such tests need shared=True")
+    report["why"] = report["why"].encode("utf-8", "backslashreplace").decode()
+    report["handles"] = sorted(link.looked_at)[:MOST_KINDS]
     return report
+
+
+def loads(link: Link, report: Report) -> bool:
+    """Whether the answer says that its program has run to its end."""
+    match link.receive(None):
+        case ["loaded", None]:
+            return True
+        case ["loaded", [[str(name), *others], str(text)]] if all(
+            type(each) is str for each in others
+        ):
+            report["why"] = f"the answer does not load: {name}: {text}"[:500]
+            report["limit"] = limit_of([name, *others], text)
+            return False
+    link.end("the answer's process left the protocol (no greeting)")
 
 
 def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     """Execute test code whose free names are the answer's."""
     try:
-        code = compiled(request["tests"])
+        code, used = compiled(request["tests"])
     except (SyntaxError, ValueError) as problem:
         report["fault"] = f"{type(problem).__name__}: {problem}"
         return
@@ -83,23 +117,29 @@ def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     names: dict[str, Any] = {}
     if request.get("has_data"):
         names["data"] = request["data"]
-    wanted = set(request["names"])
-    asked = {name for name in global_names(code) if name in wanted or not hasattr(builtins, name)}
-    for name, value in link.ask("names", sorted(asked - names.keys())).items():
-        names[name] = own_module(name, value)
+    asked = used.union(request["names"]) - names.keys()
+    for name, value in link.ask("names", sorted(asked)).items():
+        module = module_meant(name, value, request["tests"])
+        with suppress(ImportError):
+            names[name] = value if module is None else __import__(module)
     try:
         exec(code, names)
     except Exception as problem:  # noqa: BLE001 - this is how tests fail
-        report["why"] = failure(problem, request["tests"])
+        report["why"] = failure(problem, request["tests"], link)
         report["limit"] = limit_of([type(problem).__name__], str(problem))
         return
     report["passed"] = True
 
 
 @functools.lru_cache(256)
-def compiled(tests: str) -> CodeType:
-    """Test code; a judge meets the same again when an answer is one of many samples."""
-    return compile(tests, "<tests>", "exec", dont_inherit=True)
+def compiled(tests: str) -> tuple[CodeType, frozenset[str]]:
+    """Test code and the names in it that are no built-in's, which may be the answer's.
+
+    A judge meets the same again for each record, and when an answer is one of many samples.
+    """
+    code = compile(tests, "<tests>", "exec", dont_inherit=True)
+    names = (name for name in global_names(code) if not hasattr(builtins, name))
+    return code, frozenset(name for name in names if not name.startswith("__"))
 
 
 def shared(program: bytes, request: dict[str, Any]) -> Report:
@@ -115,7 +155,7 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
     if request.get("has_data"):
         names["data"] = request["data"]
     try:
-        exec(compiled(request["tests"]), names)
+        exec(compiled(request["tests"])[0], names)
     except BaseException as problem:  # noqa: BLE001 - this is how tests fail
         report["why"] = failure(problem, request["tests"])
         return report
@@ -123,21 +163,24 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
     return report
 
 
-def own_module(name: str, value: Any) -> Any:
-    """A module that the answer imported and the tests use is the judge's own copy of it."""
+def module_meant(name: str, value: Any, tests: str) -> str | None:
+    """The module that tests mean by a name of the answer's: they get the judge's own copy of it."""
     module = MODULE_ALIASES.get(name, name)
-    known = module in sys.stdlib_module_names or name in MODULE_ALIASES
-    if known and isinstance(value, Remote) and value._kind == "module":
-        with suppress(ImportError):
-            return __import__(module)
-    return value
+    if module not in sys.stdlib_module_names and name not in MODULE_ALIASES:
+        return None
+    is_module = isinstance(value, Remote) and value._kind == "module"
+    return module if is_module or re.search(rf"\b{name}\s*\.", tests) else None
 
 
 def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
     """Call one function on many inputs; compare with the oracle, or hand the values back."""
     inputs = request["inputs"]
     expected = request.get("expected", ())
-    matches = oracle(request["oracle"]) if "oracle" in request else None
+    try:
+        matches = oracle(request["oracle"]) if "oracle" in request else None
+    except Exception as problem:  # noqa: BLE001 - no answer has had a word in it yet
+        report["fault"] = f"{type(problem).__name__}: {problem}"
+        return
     found = link.ask("names", [request["entry_point"]])
     if request["entry_point"] not in found:
         report["why"] = f"the answer defines no '{request['entry_point']}'"
@@ -159,7 +202,10 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
             results.append(held)
             if held:
                 continue
-            report["why"] = report["why"] or f"input {number}: {shown(value)} is not right"
+            report["why"] = report["why"] or (
+                f"input {number}: {last_call(link.transcript) or f'got {shown(value)}'}, "
+                f"expected {shown(expected[number])}"
+            )
         except (AnswerEnded, AnswerExit) as problem:
             limit = getattr(problem, "limit", None)
             results.append(["error", str(problem), limit] if matches is None else False)
@@ -171,7 +217,8 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
             names, text = described(problem)
             limit = limit_of(names, text)
             results.append(["error", f"{names[0]}: {text}", limit] if matches is None else False)
-            report["why"] = report["why"] or f"input {number}: {names[0]}: {text}"[:500]
+            said = text if names[0] == "AssertionError" and text else f"{names[0]}: {text}"
+            report["why"] = report["why"] or f"input {number}: {said}"[:500]
             report["limit"] = report["limit"] or limit
         if request["stop"]:
             return
@@ -196,18 +243,40 @@ def global_names(code: CodeType) -> Iterator[str]:
             yield from global_names(constant)
 
 
-def failure(problem: BaseException, source: str) -> str:
-    """The line of the tests that failed, and with what."""
+def failure(problem: BaseException, source: str, link: Link | None = None) -> str:
+    """The line of the tests that failed, with what, and what the answer had said."""
     import traceback
 
-    line = ""
-    lines = source.splitlines()
-    for frame in traceback.extract_tb(problem.__traceback__):
-        if frame.filename == "<tests>" and frame.lineno and frame.lineno <= len(lines):
-            line = lines[frame.lineno - 1].strip()
-    name, text = type(problem).__name__, str(problem)
-    said = name if name == "AssertionError" and not text else f"{name}: {text}"
-    return f"{line[:300]} → {said}"[:500] if line else said[:500]
+    line, frame = 0, None
+    for frame_of, number in traceback.walk_tb(problem.__traceback__):
+        if frame_of.f_code.co_filename == "<tests>":
+            line, frame = number, frame_of
+    text = "\n".join(source.splitlines()[line - 1 : line]).strip() if line else ""
+    name, message = type(problem).__name__, str(problem)
+    said = name if name == "AssertionError" and not message else f"{name}: {message}"
+    told = f"{text[:300]} → {said}"[:500] if text else said[:500]
+    if link is None or link.broken is not None or name != "AssertionError":
+        return told
+    call = last_call(link.transcript)
+    wanted = expected_value(source, line, {**frame.f_globals, **frame.f_locals}) if frame else None
+    return f"{call}, expected {wanted}" if call and wanted else f"{told}; {call}" if call else told
+
+
+def expected_value(source: str, line: int, names: dict[str, Any]) -> str | None:
+    """What a statement `assert f(…) == value` wants of a function of the answer."""
+    asserts = [node for node in ast.walk(ast.parse(source)) if isinstance(node, ast.Assert)]
+    for node in asserts:
+        match node:
+            case ast.Assert(
+                test=ast.Compare(
+                    left=ast.Call(func=ast.Name(id=name)), ops=[ast.Eq()], comparators=[value]
+                )
+            ) if node.lineno <= line <= (node.end_lineno or 0) and type(names.get(name)) is Remote:
+                try:
+                    return shown(ast.literal_eval(value))
+                except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
+                    return None
+    return None
 
 
 def limit_of(names: Iterable[str], text: str) -> str | None:
@@ -220,11 +289,3 @@ def limit_of(names: Iterable[str], text: str) -> str | None:
     if "File too large" in text or "No space left" in text:
         return "file size"
     return None
-
-
-def shown(value: Any) -> str:
-    try:
-        text = repr(value)
-    except (ValueError, RecursionError):
-        text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= 200 else f"{text[:200]}…"

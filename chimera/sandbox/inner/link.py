@@ -1,5 +1,9 @@
 """The conversation between judge and answer: questions, answers, and handles for what is not plain.
 
+The answer owns its end: what it sends is hostile until `Link.accept` has held it against the
+question it answers, and after that it never changes. Everything that is said is kept, so that the
+same tests can be held against the record alone (`transcript.py`).
+
 Each side keeps its own objects and hands out numbers for them. The judge may use an answer's
 object as far as `Remote` allows (call it, iterate it, read an attribute); comparing and calculating
 with it is not among these, so an object that claims to equal everything equals nothing but itself.
@@ -14,23 +18,24 @@ import select
 import time
 import types
 from collections.abc import Callable, Iterator
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn
 
 from .codec import (
     FLAT,
-    MALFORMED,
     Decoder,
     Encoder,
     Malformed,
     NotPlain,
-    from_bytes,
+    parsed,
     snapshot,
-    to_bytes,
+    text_of,
+    to_text,
 )
 
-Kind = TypeVar("Kind")
 TEXT_LIMIT = 2000
 LARGEST_FRAME = 1 << 28
+LARGEST_CONVERSATION = 1 << 28
+FRAME_COST = 256  # what keeping a message costs beside its text
 FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -54,7 +59,8 @@ class AnswerExit(BaseException):
 
 
 class Remote:
-    """An object that lives on the other side."""
+    """An object that lives on the other side. What it says of itself stays said until something is
+    called or changed: looking twice is no way to see two things."""
 
     __slots__ = ("_handle", "_kind", "_link")
 
@@ -68,47 +74,43 @@ class Remote:
     def __getattr__(self, name: str) -> Any:
         if name.startswith("__") and name not in ("__name__", "__doc__"):
             raise AttributeError(f"'{self._kind}' of the answer: {name} is not shown to tests")
-        return self._link.ask("getattr", self._handle, name)
+        return self._link.look(self, "getattr", name)
 
     def __setattr__(self, name: str, value: Any) -> None:
         self._link.ask("setattr", self._handle, name, value)
 
     def __getitem__(self, key: Any) -> Any:
-        return self._link.ask("getitem", self._handle, key)
+        return self._link.look(self, "getitem", key)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._link.ask("setitem", self._handle, key, value)
 
     def __iter__(self) -> Iterator[Any]:
+        self._link.looked_at.add(self._kind)
         iterator: Iterator[Any] = self._link.ask("iter", self._handle)
         return iterator
 
     def __next__(self) -> Any:
+        self._link.looked_at.add(self._kind)
         return self._link.ask("next", self._handle)
 
     def __len__(self) -> int:
-        return as_type(int, self._link.ask("len", self._handle))
+        length: int = self._link.look(self, "len")
+        return length
 
     def __bool__(self) -> bool:
-        return as_type(bool, self._link.ask("bool", self._handle))
-
-    def __int__(self) -> int:
-        return as_type(int, self._link.ask("int", self._handle))
-
-    def __float__(self) -> float:
-        return as_type(float, self._link.ask("float", self._handle))
+        truth: bool = self._link.look(self, "bool")
+        return truth
 
     def __str__(self) -> str:
-        return as_type(str, self._link.ask("str", self._handle))
+        text: str = self._link.look(self, "str")
+        return text
+
+    def __hash__(self) -> int:
+        return hash(self._handle)  # not where it lies in memory, which is another place next time
 
     def __repr__(self) -> str:
         return f"<{self._kind} of the answer>"
-
-
-def as_type(kind: type[Kind], value: Any) -> Kind:
-    if isinstance(value, kind) and type(value) is kind:
-        return value
-    raise TypeError(f"expected {kind.__name__}, got {type(value).__name__}")
 
 
 OPERATIONS: dict[str, Callable[..., Any]] = {
@@ -121,8 +123,16 @@ OPERATIONS: dict[str, Callable[..., Any]] = {
     "next": next,
     "len": len,
     "bool": bool,
-    "int": int,
-    "float": float,
+    "str": str,
+}
+#: What may answer a question; for those that are not here, any value.
+ANSWERS: dict[str, type] = {
+    "names": dict,
+    "setattr": type(None),
+    "setitem": type(None),
+    "iter": Remote,
+    "len": int,
+    "bool": bool,
     "str": str,
 }
 
@@ -144,13 +154,39 @@ class Link:
         self.rest = b""
         self.changed = False  # whether the last question changed its arguments
         self.count = 0
+        self.transcript: list[str] = []  # on the judge's side: all that was said
+        self.room = LARGEST_CONVERSATION
+        self.seen: dict[str, tuple[Any, list[Any] | None]] = {}
+        self.looked_at: set[str] = set()  # kinds of the answer's objects that the tests looked into
 
     # Questions
 
     def ask(self, operation: str, *payload: Any) -> Any:
         """What the other side says to `operation`; its exceptions are raised here."""
+        self.seen.clear()
+        value, error = self.hear(operation, payload)
+        if error is not None:
+            raise exception_from(operation, *error)
+        return value
+
+    def look(self, target: Remote, operation: str, *payload: Any) -> Any:
+        """What an object says of itself, asked once as long as nothing happens."""
+        self.looked_at.add(target._kind)
+        encoded = [operation, target._handle, *map(Encoder([], self.export).encode, payload)]
+        key = to_text(encoded)
+        if key not in self.seen:
+            self.seen[key] = self.hear(operation, (target._handle, *payload))
+        value, error = self.seen[key]
+        if error is not None:
+            raise exception_from(operation, *error)
+        return value
+
+    def hear(self, operation: str, payload: tuple[Any, ...]) -> tuple[Any, list[Any] | None]:
+        """Ask, serve what the other side asks meanwhile, and return its (value, error)."""
         if self.broken is not None:
             raise self.broken
+        if self.rest:
+            self.end("the answer's process left the protocol (it spoke without being asked)")
         self.count += 1
         number = self.count
         objects: list[Any] = []
@@ -160,55 +196,94 @@ class Link:
         while True:
             message = self.receive(deadline)
             try:
-                if message[0] == "ask":
-                    self.serve(message)
-                    continue
-                kind, which, value, error, changes = message
-                if kind != "done" or which != number:
-                    raise Malformed("an answer to no question")
-                if error is None and not changes and type(value) in FLAT:
-                    self.changed = False
-                    return value
-                decoder = Decoder(objects, self.resolve)
-                result = decoder.decode(value)
-                self.apply(changes, objects, decoder)
-                raised = None if error is None else exception_from(*error)
-            except MALFORMED as problem:
-                self.end(f"the answer's process left the protocol ({problem})")
-            if raised is not None:
-                raise raised
-            return result
+                if message[0] != "ask":
+                    return self.accept(message, number, operation, payload, objects)
+                question = self.question(message)
+            except Exception as problem:  # noqa: BLE001 - whatever hostile input breaks
+                self.end(f"the answer's process left the protocol ({said(problem)})")
+            self.respond(*question)
+
+    def accept(
+        self,
+        message: list[Any],
+        number: int,
+        operation: str,
+        payload: tuple[Any, ...],
+        objects: list[Any],
+    ) -> tuple[Any, list[Any] | None]:
+        """The (value, error) of a reply that answers this question as the protocol has it; any
+        other raises. This is the one way for anything of the answer into the judge."""
+        kind, which, encoded, error, changes = message
+        if kind != "done" or type(which) is not int or which != number:
+            raise Malformed("an answer to no question")
+        decoder = Decoder(objects, self.resolve)
+        value: Any = encoded if type(encoded) in FLAT else decoder.decode(encoded)
+        if error is not None:
+            check_error(error)
+            if encoded is not None:
+                raise Malformed("a value and an error")
+        elif operation in ANSWERS and type(value) is not ANSWERS[operation]:
+            raise Malformed(f"a {type(value).__name__} is no answer to '{operation}'")
+        elif operation == "names" and not set(payload[0]).issuperset(value):
+            raise Malformed("a name that nobody asked for")
+        self.apply(changes, objects, decoder)
+        return value, error
 
     def apply(self, changes: Any, objects: list[Any], decoder: Decoder) -> None:
         """Change our containers as the other side changed its copies of them."""
+        if type(changes) is not list:
+            raise Malformed("changes are a list")
         known = len(objects)
-        fresh: list[tuple[Any, list[Any]]] = []
+        fresh: dict[int, list[Any]] = {}
         for number, contents in changes:
-            if type(number) is not int or not 0 <= number < known:
+            if type(number) is not int or not 0 <= number < known or number in fresh:
                 raise Malformed("a change to an unknown container")
             if isinstance(objects[number], dict):
-                fresh.append((objects[number], list(decoder.pairs(contents))))
+                fresh[number] = list(decoder.pairs(contents))
             elif isinstance(objects[number], bytearray):
-                fresh.append((objects[number], list(bytes.fromhex(contents))))
+                fresh[number] = list(bytes.fromhex(contents))
             else:
-                fresh.append((objects[number], list(decoder.elements(contents))))
-        for target, elements in fresh:
+                fresh[number] = list(decoder.elements(contents))
+        for number, elements in fresh.items():
+            target = objects[number]
             target.clear()
-            (target.extend if hasattr(target, "extend") else target.update)(elements)
+            if isinstance(target, dict):
+                dict.update(target, elements)  # a Counter's own would count them
+            else:
+                (target.update if isinstance(target, set) else target.extend)(elements)
         self.changed = bool(fresh)
 
     # Answers
 
     def serve_forever(self) -> None:
         while True:
-            message = self.receive(None)
-            self.serve(message)
+            self.serve(self.receive(None))
 
-    def serve(self, message: Any) -> None:
-        _, number, operation, *encoded = message
+    def serve(self, message: list[Any]) -> None:
+        self.respond(*self.question(message))
+
+    def question(self, message: list[Any]) -> tuple[int, str, list[Any], list[Any]]:
+        """(number, operation, payload, containers in it) of what the other side asks."""
+        kind, number, operation, *encoded = message
+        if kind != "ask" or type(number) is not int or type(operation) is not str or not encoded:
+            raise Malformed("neither a question nor an answer")
         objects: list[Any] = []
         decoder = Decoder(objects, self.resolve)
         payload = [decoder.decode(each) for each in encoded]
+        if not self.trusting:
+            self.check_question(operation, payload)
+        return number, operation, payload, objects
+
+    def check_question(self, operation: str, payload: list[Any]) -> None:
+        """An answer may call the tests' functions and draw from their iterators."""
+        target, *arguments = payload
+        if type(target) is not int or not 0 <= target < len(self.exported):
+            raise Malformed("an unknown handle")
+        kinds = tuple(map(type, arguments))
+        if kinds not in (((list,), (list, dict)) if operation == "call" else ((),)):
+            raise Malformed("a question with other arguments than it has")
+
+    def respond(self, number: int, operation: str, payload: list[Any], objects: list[Any]) -> None:
         before = [(each, snapshot(each)) for each in objects]
         encoder = Encoder(objects, self.export)
         value, error, changes = None, None, []
@@ -223,14 +298,15 @@ class Link:
             changes = encoder.changes(before) if before else []
         except (NotPlain, RecursionError) as problem:
             value, error, changes = None, described(problem), []
-        self.send(["done", number, value, error, changes])
+        try:
+            self.send(["done", number, value, error, changes])
+        except NotPlain as problem:
+            self.send(["done", number, None, described(problem), []])
 
     def perform(self, operation: str, payload: list[Any]) -> Any:
         if operation == "names" and self.trusting:
             return {name: self.names[name] for name in payload[0] if name in self.names}
         target, *arguments = payload
-        if type(target) is not int or not 0 <= target < len(self.exported):
-            raise Malformed("an unknown handle")
         held = self.exported[target]
         if not self.trusting and not (
             (operation == "call" and isinstance(held, FUNCTIONS))
@@ -265,45 +341,66 @@ class Link:
             return self.exported[payload]
         if tag == "object":
             handle, kind = payload
-            if type(handle) is not int or type(kind) is not str:
+            if type(handle) is not int or type(kind) is not str or len(kind) > 100:
                 raise Malformed("a handle is a number and a name")
             if handle not in self.remotes:
-                self.remotes[handle] = Remote(self, handle, kind)
+                self.remotes[handle] = Remote(
+                    self, handle, kind if kind.isidentifier() else "object"
+                )
             return self.remotes[handle]
         if tag == "builtin" and self.trusting:
             return getattr(builtins, payload)
         raise Malformed(f"unknown tag {tag!r}")
 
-    # Frames
+    # Messages
 
     def send(self, message: Any) -> None:
-        data = to_bytes(message)
-        frame = len(data).to_bytes(8, "big") + data
-        view = memoryview(frame)
+        text = to_text(message)
+        if not self.trusting:
+            self.keep(">" + text)
+        self.put(text)
+
+    def receive(self, deadline: Deadline | None) -> list[Any]:
+        try:
+            text = self.take(deadline)
+            if not self.trusting:
+                self.keep("<" + text)
+            message = parsed(text)
+            if type(message) is not list or not message:
+                raise Malformed("a message is a list")
+        except Malformed as problem:
+            self.end(f"the answer's process left the protocol ({problem})")
+        return message
+
+    def keep(self, line: str) -> None:
+        self.transcript.append(line)
+        self.room -= len(line) + FRAME_COST
+        if self.room < 0:
+            self.cut(
+                "the answer and its tests said more than a conversation may hold", "output size"
+            )
+
+    def put(self, text: str) -> None:
+        data = text.encode()
+        view = memoryview(len(data).to_bytes(8, "big") + data)
         try:
             while view:
                 view = view[os.write(self.descriptor, view) :]
         except OSError:
-            self.end("the answer's process ended before the tests did")
+            self.cut("the answer's process ended before the tests did")
 
-    def receive(self, deadline: Deadline | None) -> Any:
+    def take(self, deadline: Deadline | None) -> str:
         """The next message. What came in beyond it waits for the next call."""
         data = self.rest or self.read(deadline)
         while len(data) < 8:
             data += self.read(deadline)
         end = 8 + int.from_bytes(data[:8], "big")
         if end > LARGEST_FRAME:
-            self.end("the answer sent more than a value may hold", "output size")
+            self.cut("the answer sent more than a value may hold", "output size")
         if len(data) < end:
             data = self.read_up_to(end, data, deadline)
         self.rest = data[end:]
-        try:
-            message = from_bytes(data[8:end])
-            if type(message) is not list or not message:
-                raise Malformed("a message is a list")
-        except Malformed as problem:
-            self.end(f"the answer's process left the protocol ({problem})")
-        return message
+        return text_of(data[8:end])
 
     def read_up_to(self, end: int, start: bytes, deadline: Deadline | None) -> bytes:
         parts, size = [start], len(start)
@@ -314,17 +411,22 @@ class Link:
 
     def read(self, deadline: Deadline | None) -> bytes:
         if deadline is not None and not deadline.wait(self.descriptor):
-            self.end(f"one call took more than {deadline.seconds:g} s", "CPU time of a call")
+            self.cut(f"one call took more than {deadline.seconds:g} s", "CPU time of a call")
         try:
             data = os.read(self.descriptor, 1 << 18)
         except OSError:
             data = b""
         if not data:
-            self.end("the answer's process ended before the tests did")
+            self.cut("the answer's process ended before the tests did")
         return data
 
     def deadline(self) -> Deadline | None:
         return None if self.seconds is None else Deadline(self.answer_pid, self.seconds)
+
+    def cut(self, why: str, limit: str | None = None) -> NoReturn:
+        """End a conversation for what no message says; the record says it instead."""
+        self.transcript.append("!" + to_text([why, limit]))
+        self.end(why, limit)
 
     def end(self, why: str, limit: str | None = None) -> NoReturn:
         self.broken = AnswerEnded(why, limit)
@@ -358,7 +460,16 @@ class Deadline:
         return bool(poll.poll(0))
 
 
-def exception_from(names: list[str], text: str) -> BaseException:
+def check_error(error: Any) -> None:
+    """An error is the names of its classes and a text."""
+    names, text = error
+    if type(names) is not list or not names or type(text) is not str:
+        raise Malformed("an error is names and a text")
+    if any(type(name) is not str for name in names):
+        raise Malformed("a name is a text")
+
+
+def exception_from(operation: str, names: list[str], text: str) -> BaseException:
     """The nearest built-in exception to one that was raised on the other side."""
     for name in names:
         kind = getattr(builtins, name, None)
@@ -366,6 +477,8 @@ def exception_from(names: list[str], text: str) -> BaseException:
             continue
         if not issubclass(kind, Exception):
             break
+        if kind is StopIteration and operation != "next":
+            kind = RuntimeError  # else it would end a loop of the tests as if that were done
         try:
             raised: Exception = kind(text[:TEXT_LIMIT])
         except TypeError:  # one that demands other arguments: its base will do
@@ -379,7 +492,14 @@ def described(problem: BaseException) -> list[Any]:
     """[names of its classes, most special first; its message], for the other side."""
     names = [each.__name__ for each in type(problem).__mro__ if each.__name__ != "object"]
     try:
-        text = str(problem)
+        text = str(problem)[:TEXT_LIMIT]
+        to_text(text)
     except BaseException:  # noqa: BLE001 - the answer's own __str__ may do anything
         text = "(its message cannot be shown)"
-    return [[name[:100] for name in names], text[:TEXT_LIMIT]]
+    return [[name[:100] for name in names], text]
+
+
+def said(problem: Exception) -> str:
+    return (
+        str(problem) if isinstance(problem, Malformed) else f"{type(problem).__name__}: {problem}"
+    )

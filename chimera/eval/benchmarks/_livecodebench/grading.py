@@ -17,7 +17,12 @@ from chimera.sandbox import Limits
 
 SECONDS = 6.0
 EXECUTION_SECONDS = 3.0
-_ANSWER = "chimera_answer"
+_ANSWER = "answer"
+_LITERAL = (
+    ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Load,
+    ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp,
+    ast.boolop, ast.cmpop, ast.operator, ast.unaryop,
+)  # fmt: skip
 
 
 def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict:
@@ -45,7 +50,8 @@ def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict
     corrected = verdict.passed
     if not verdict.passed and not functional and source.strip():
         corrected = _with_real_stdin(source, cases)
-    return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+    metrics = {**verdict.metrics, "corrected": corrected}
+    return Verdict(verdict.passed, verdict.why, metrics=metrics, evidence=verdict.evidence)
 
 
 def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
@@ -74,15 +80,21 @@ def _arguments(cases: Sequence[Case]) -> tuple[list[list[Any]], list[Any]]:
     return inputs, [json.loads(case["output"]) for case in cases]
 
 
-def code_execution(code: str, call: str, expected: str, answer: str) -> Verdict:
-    """Whether an expression equals the output; repeating the call itself is no answer.
+def code_execution(call: str, expected: str, answer: str) -> Verdict:
+    """Whether a value equals the output of a call; an answer that computes it is none.
 
-    Upstream pastes the answer behind `assert OUTPUT ==`, so that `[3] or True` passes there. Here
-    the answer is one value: what is only a trick of precedence fails.
+    Upstream pastes the answer behind `assert OUTPUT ==` and runs it with the code, so that there
+    `[3] or True` passes, and so does the call itself in other words. The question is for a literal:
+    here an answer is one value, written with constants and operators, and sees no name of the code.
     """
     if call in answer:
         return Verdict(False, "the answer repeats the call")
-    return _equals(f"{programs.PREAMBLE}{code}", answer, ast.literal_eval(expected))
+    tree = _expression(answer)
+    if tree is None:
+        return Verdict(False, f"not a Python expression: {answer[:80]!r}")
+    if not _is_value(tree):
+        return Verdict(False, f"computed, where a value is asked for: {answer[:80]!r}")
+    return _equals(tree, ast.literal_eval(expected))
 
 
 def test_output(prediction: str, expected: str) -> Verdict:
@@ -107,22 +119,34 @@ def test_output(prediction: str, expected: str) -> Verdict:
         value = first.value
     else:
         return Verdict(False, "the answer is neither an assertion nor a value")
-    return _equals("", ast.unparse(value), json.loads(expected))
+    return _equals(ast.Expression(value), json.loads(expected))
 
 
-def _equals(code: str, answer: str, expected: Any) -> Verdict:
+def _expression(answer: str) -> ast.Expression | None:
+    try:
+        return ast.parse(answer.strip(), mode="eval")
+    except (SyntaxError, ValueError, RecursionError, MemoryError):
+        return None
+
+
+def _is_value(node: ast.AST) -> bool:
+    """Whether an expression is constants and operators alone; `set()` is what no literal writes."""
+    match node:
+        case ast.Call(func=ast.Name("set"), args=[], keywords=[]):
+            return True
+    try:
+        return isinstance(node, _LITERAL) and all(map(_is_value, ast.iter_child_nodes(node)))
+    except RecursionError:
+        return False
+
+
+def _equals(tree: ast.Expression, expected: Any) -> Verdict:
     """Evaluate an answer's expression in confinement and compare the value."""
     try:
-        tree = ast.parse(answer.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return Verdict(False, f"not a Python expression: {answer[:80]!r}")
-    try:
-        value = ast.literal_eval(tree)
-    except (ValueError, TypeError, SyntaxError, MemoryError, RecursionError):
-        pass
-    else:
-        return Verdict(bool(value == expected), f"{answer[:80]!r} against {expected!r}"[:300])
-    source = f"{code}\ndef {_ANSWER}():\n    return ({ast.unparse(tree)})\n"
+        text = ast.unparse(tree)
+    except (RecursionError, ValueError):
+        return Verdict(False, "not an expression of any answer: nested too deep")
+    source = f"def {_ANSWER}():\n    return ({text})\n"
     return python_calls(
         source,
         _ANSWER,

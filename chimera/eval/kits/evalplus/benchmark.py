@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 from typing import Any, ClassVar, Literal
@@ -26,7 +26,7 @@ from chimera.eval.kits import replies as extract
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
 from chimera.eval.kits.evalplus.inside import batches, calls
 from chimera.eval.kits.evalplus.sanitize import sanitize
-from chimera.eval.kits.python.grading import packages_of
+from chimera.eval.kits.python.grading import evidence, handles, joined, packages_of
 from chimera.eval.kits.python.inside import answer
 from chimera.eval.kits.python.steps import program as program_of
 from chimera.eval.kits.python.steps import source_of, step
@@ -131,29 +131,32 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         )
         if careful == program:
             return verdict
-        corrected = bool(self._verdict(task, careful).metrics["corrected"])
-        return Verdict(False, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
+        other = self._verdict(task, careful)
+        metrics = {**verdict.metrics, "corrected": other.metrics["corrected"]}
+        return Verdict(False, verdict.why, metrics=metrics, evidence=joined(verdict, other))
 
     def _verdict(self, task: EvalPlusTask, program: str) -> Verdict:
         kinds = ("base", "plus") if self.settings.version == "plus" else ("base",)
         held: dict[str, bool] = {}
-        outcome: Outcome | None = None
+        outcomes: list[Outcome] = []
         for kind in kinds:
             outcome = self._outcome(task, program, kind)
+            outcomes.append(outcome)
             held[kind] = outcome.passed
             if not outcome.passed:
                 break
-        assert outcome is not None
-        right = outcome.passed
+        right, records = outcome.passed, evidence(*outcomes)
         metrics: dict[str, JSON] = {"isolation": outcome.isolation, "corrected": right}
+        metrics |= handles(outcome)
         metrics |= {kind: held.get(kind, False) for kind in kinds}
         if outcome.limit:
             metrics["limit"] = outcome.limit
         if self.settings.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
             why = "evalplus 0.3.1 never records a result of find_zero; the answer itself is right"
-            return Verdict(False, why, metrics={**metrics, "base": False, "plus": False})
+            metrics |= {"base": False, "plus": False}
+            return Verdict(False, why, metrics=metrics, evidence=records)
         why = "" if right else f"{list(held)[-1]} tests: {outcome.why}"
-        return Verdict(right, why, metrics=metrics)
+        return Verdict(right, why, metrics=metrics, evidence=records)
 
     def _outcome(self, task: EvalPlusTask, program: str, kind: str) -> Outcome:
         inputs = task["inputs"][kind]
@@ -278,7 +281,10 @@ def check(
         )
         if outcome.limit is None or "time" not in outcome.limit:
             return outcome
-    return judge_calls(
+        tried = outcome.records
+    else:
+        tried = {}
+    outcome = judge_calls(
         program_of(run, step(calls.offer, entry_point, b"")),
         "chimera_call",
         inputs,
@@ -288,6 +294,7 @@ def check(
         seconds_per_call=list(seconds),
         packages=packages,
     )
+    return replace(outcome, records={**tried, **outcome.records})
 
 
 def _batches(seconds: Sequence[float], costs: Sequence[float]) -> list[tuple[int, int]]:

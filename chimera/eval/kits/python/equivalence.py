@@ -35,7 +35,10 @@ def same_behaviour(gold: str, mutant: str, entry_point: str, tests: str) -> bool
 
 
 def _same(value: Any, other: Any) -> bool:
-    return bool(value == other) or repr(value) == repr(other)  # not-a-number equals nothing
+    with suppress(ValueError, TypeError, ArithmeticError, RecursionError):  # an array has no truth
+        if value == other:
+            return True
+    return repr(value) == repr(other)  # not-a-number equals nothing
 
 
 def _results(program: str, entry_point: str, inputs: Sequence[Sequence[Any]]) -> list[Call]:

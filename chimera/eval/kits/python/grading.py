@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ast
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
-from typing import Any
+from typing import Any, cast
 
 from chimera.errors import GraderError
 from chimera.eval.values import Verdict
-from chimera.sandbox import Limits, Outcome, judge_calls, run_cases, run_tests
+from chimera.sandbox import Limits, Outcome, judge_calls, replaying, run_cases, run_tests
+from chimera.types import JSON
 
 #: The plainest oracle: Python's own equality.
 EQUAL = "def matches(input, expected, actual):\n    return actual == expected\n"
@@ -27,6 +28,7 @@ def python_tests(
     names: Sequence[str] = (),
     packages: Sequence[str] | None = None,
     shared: bool = False,
+    reference: str | None = None,
 ) -> Verdict:
     """Pass when trusted test code runs to its end; see `chimera.sandbox.run_tests`."""
     if not tests.strip():
@@ -39,6 +41,7 @@ def python_tests(
         names=names,
         packages=packages_of(program) if packages is None else packages,
         shared=shared,
+        reference=reference,
     )
     return verdict(outcome)
 
@@ -52,6 +55,7 @@ def python_asserts(
     names: Sequence[str] = (),
     packages: Sequence[str] | None = None,
     shared: bool = False,
+    reference: str | None = None,
 ) -> Verdict:
     """Pass when `setup` and every assert run to their end."""
     if not any(each.strip() for each in asserts):
@@ -63,6 +67,7 @@ def python_asserts(
         names=names,
         packages=packages,
         shared=shared,
+        reference=reference,
     )
 
 
@@ -77,6 +82,7 @@ def python_calls(
     seconds_per_call: float | Sequence[float] | None = None,
     stop_at_first_failure: bool = True,
     packages: Sequence[str] | None = None,
+    reference: str | None = None,
 ) -> Verdict:
     """Pass when the oracle accepts what the function returns for every input."""
     outcome = judge_calls(
@@ -89,6 +95,7 @@ def python_calls(
         seconds_per_call=seconds_per_call,
         stop_at_first_failure=stop_at_first_failure,
         packages=packages_of(program) if packages is None else packages,
+        reference=reference,
     )
     return verdict(outcome)
 
@@ -115,7 +122,7 @@ def python_stdin(
         if not result.ok:
             last = result.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
             whys.append(f"case {number}: {': '.join([result.why, *last])}"[:500])
-        elif not compare(result.stdout.decode("utf-8", "replace"), as_text(cases[number][1])):
+        elif not _compared(compare, result.stdout, as_text(cases[number][1])):
             shown = result.stdout[:100].decode("utf-8", "replace")
             whys.append(
                 f"case {number}: wrote {shown!r}, expected {as_text(cases[number][1])[:100]!r}"
@@ -140,16 +147,54 @@ def python_stdin(
     return Verdict(passed, "; ".join(whys), metrics=metrics)
 
 
+def _compared(same: Callable[[str, str], bool], written: bytes, expected: str) -> bool:
+    """Whether they are the same. What no comparison can read is not, unless it cannot read the
+    expected output either."""
+    try:
+        return same(written.decode("utf-8", "replace"), expected)
+    except Exception:  # noqa: BLE001 - whatever an output makes of a comparison
+        try:
+            same(expected, expected)
+        except Exception as problem:
+            raise GraderError(f"the comparison is broken: {problem}") from problem
+        return False
+
+
 def verdict(outcome: Outcome) -> Verdict:
     """An outcome of the sandbox as a verdict."""
     metrics: dict[str, Any] = {
         "isolation": outcome.isolation,
         "limit": outcome.limit,
         "cpu_seconds": round(outcome.cpu_seconds, 3),
+        **handles(outcome),
     }
     if outcome.results is not None:
         metrics["inputs_passed"] = sum(outcome.results)
-    return Verdict(outcome.passed, outcome.why, metrics=metrics)
+    return Verdict(outcome.passed, outcome.why, metrics=metrics, evidence=evidence(outcome))
+
+
+def handles(outcome: Outcome) -> dict[str, JSON]:
+    """Kinds of the answer's own objects that the checks had to take its word for, if any."""
+    return {"handles": list(outcome.handles)} if outcome.handles else {}
+
+
+def evidence(*outcomes: Outcome) -> dict[str, JSON]:
+    """What was asked and answered, to be stored with a verdict and read by `rederived`."""
+    records = {key: list(lines) for each in outcomes for key, lines in each.records.items()}
+    return {"transcripts": records} if records else {}
+
+
+def joined(*verdicts: Verdict) -> dict[str, JSON]:
+    """The transcripts of several verdicts that make one."""
+    stored = [cast("dict[str, JSON]", each.evidence.get("transcripts", {})) for each in verdicts]
+    records = {key: lines for each in stored for key, lines in each.items()}
+    return {"transcripts": records} if records else {}
+
+
+def rederived(stored: Verdict, grade: Callable[[], Verdict]) -> Verdict:
+    """What `grade` comes to by the evidence of a stored verdict alone: no answer runs."""
+    with replaying(cast("Mapping[str, Sequence[str]]", stored.evidence.get("transcripts", {}))):
+        return grade()
 
 
 def helpers(prompt: str, entry_point: str) -> str:

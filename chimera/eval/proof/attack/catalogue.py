@@ -36,6 +36,11 @@ def scripts(name: str = "") -> Iterator[Attack]:
     yield "not-text", "import sys\nsys.stdout.buffer.write(bytes(range(256)) * 100)\n"
     yield "write-to-input", "import os\nos.write(0, b'no')\n"
     yield "endless-output", "while True:\n    print('yes')\n"
+    yield "signalling-nan", "print('sNaN')\n"
+    yield "vast-decimal", "print('1e999999999999999999')\n"
+    yield "long-number", "print('9' * 10**6)\n"
+    yield "surrogate", "import sys\nsys.stdout.buffer.write(b'\\xed\\xa0\\x80')\n"
+    yield "surrogate-in-program", "print('\ud800')\n"
     yield "main-only", "if __name__ != '__main__':\n    print('graded')\n"
 
 

@@ -60,6 +60,109 @@ def patching(statements: str) -> str:
     return f"{statements}\n{returning('0')}"
 
 
+def forging(change: str, to: str = "call") -> str:
+    """An answer that speaks for itself: what its end of the link says to the judge is changed."""
+    which = {
+        "greeting": "reply[0] == 'loaded'",
+        "names": "reply[0] == 'done' and reply[1] == 1",
+        "call": "reply[0] == 'done' and reply[1] > 1",
+    }[to]
+    return patching(
+        "import sys\nLink = sys.modules['inner.link'].Link\nsend = Link.send\n"
+        f"def lie(self, reply):\n    if {which}:\n        {change}\n    send(self, reply)\n"
+        "Link.send = lie\n"
+    )
+
+
+def forged_bytes(expression: str) -> str:
+    """An answer that writes these bytes where its first reply to a call belongs."""
+    write = f"data = {expression}; os.write(3, len(data).to_bytes(8, 'big')); written = 0"
+    loop = "while written < len(data): written += os.write(3, data[written:written + 65536])"
+    return forging(f"import os; {write}\n        {loop}\n        return")
+
+
+CHANGING = (
+    "class Changing:\n    count = 0\n    def __float__(self):\n        Changing.count += 1\n"
+    "        return float(Changing.count)\n    def __len__(self):\n        return int(float(self))\n"
+    "    __int__ = __index__ = __hash__ = __len__\n"
+    "    def __str__(self):\n        return str(len(self))\n"
+    "    def __bool__(self):\n        return len(self) % 2 == 0\n"
+    "    def __getitem__(self, key):\n        return len(self)\n"
+    "    def __iter__(self):\n        return iter(range(len(self)))\n"
+    "    def __getattr__(self, name):\n        return len(self)\n"
+)
+FORGED: dict[str, str] = {
+    "forged-greeting": forging("reply[1] = 5", "greeting"),
+    "forged-greeting-error": forging("reply[1] = [[], 5]", "greeting"),
+    "forged-greeting-twice": forging("send(self, reply)", "greeting"),
+    "forged-names-of-builtins": forging(
+        "reply[2]['d'] += [[name, {'object': [0, 'function']}] for name in "
+        "('abs', 'all', 'any', 'isinstance', 'len', 'range', 'set', 'sorted')]",
+        "names",
+    ),
+    "forged-names-of-all-builtins": forging(
+        "reply[2]['d'].append(['__builtins__', {'object': [0, 'dict']}])", "names"
+    ),
+    "forged-names-of-the-tests": forging(
+        "reply[2]['d'] += [[name, {'object': [0, 'function']}] for name in "
+        "('check', 'candidate', 'data', 'expected', 'input', 'matches')]",
+        "names",
+    ),
+    "forged-names-twice": forging("reply[2]['d'] *= 2", "names"),
+    "forged-names-list": forging("reply[2] = [0]", "names"),
+    "forged-names-numbers": forging("reply[2]['d'].append([7, 7])", "names"),
+    "forged-number": forging("reply[1] += 1"),
+    "forged-number-true": forging("reply[1] = True"),
+    "forged-reply-twice": forging("send(self, reply)"),
+    "forged-reply-short": forging("reply[:] = ['done']"),
+    "forged-reply-empty": forging("reply[:] = []"),
+    "forged-question": forging("reply[:] = ['ask', 1, 'call', 0, []]"),
+    "forged-question-of-names": forging("reply[:] = ['ask', 1, 'names', ['check']]"),
+    "forged-error": forging("reply[2:4] = [None, [[5], {}]]"),
+    "forged-error-empty": forging("reply[2:4] = [None, [[], '']]"),
+    "forged-error-and-value": forging("reply[3] = [['AssertionError'], '']"),
+    "forged-error-impossible": forging("reply[2:4] = [None, [['UnicodeDecodeError'], '']]"),
+    "forged-changes": forging("reply[4] = 7"),
+    "forged-changes-elsewhere": forging("reply[4] = [[99, [1]], [0, [1]]]"),
+    "forged-changes-unhashable": forging("reply[4] = [[0, [[1], [2]]], [1, [{'d': []}]]]"),
+    "forged-reference": forging("reply[2] = {'r': 10**9}"),
+    "forged-own-object": forging("reply[2] = {'own': 0}"),
+    "forged-builtin": forging("reply[2] = {'builtin': 'eval'}"),
+    "forged-handle": forging("reply[2] = {'object': [-1, 'x' * 10**6]}"),
+    "forged-two-tags": forging("reply[2] = {'t': [1], 'd': []}"),
+    "forged-type": forging("reply[2] = {'type': 'object'}"),
+    "forged-key": forging("reply[2] = {'d': [[[1], 2]]}"),
+    "forged-range": forging("reply[2] = {'range': [0, 10**18, 1]}"),
+    "forged-number-in-hex": forging("reply[2] = {'i': 'f' * 10**6}"),
+    "forged-decimal": forging("reply[2] = [{'decimal': 'sNaN'}]"),
+    "forged-fraction": forging("reply[2] = {'fraction': [1, 0]}"),
+    "forged-aware-datetime": forging("reply[2] = {'datetime': '2020-01-01T00:00:00+00:00'}"),
+    "forged-date": forging("reply[2] = {'timedelta': [10**18, 0, 0]}"),
+    "forged-dtype": "import numpy\n" + forging("reply[2] = {'numpy': [' u,[', [1], False, '00']}"),
+    "forged-dtype-of-name": (
+        "import numpy\n"
+        + forging("reply[2]['d'][0][1] = {'numpy': [' u,[', [1], False, '00']}", "names")
+    ),
+    "forged-dtype-of-objects": (
+        "import numpy\n" + forging("reply[2] = {'numpy': ['O', [1], False, '00' * 8]}")
+    ),
+    "forged-dtype-of-text": (
+        "import numpy\n" + forging("reply[2] = {'numpy': ['<U1', [1], False, 'ff' * 4]}")
+    ),
+    "forged-shape": (
+        "import numpy\n" + forging("reply[2] = {'numpy': ['<i8', [-1, 10**9], True, '00' * 8]}")
+    ),
+    "forged-doubling": forging(
+        "reply[2] = []; level = reply[2]; "
+        "[(level.extend([[], {'r': 0}]), level := level[0]) for _ in range(90)]"
+    ),
+    "bytes-not-text": forged_bytes("b'\\xff' * 99"),
+    "bytes-after-message": forged_bytes("b'[\"done\",2,0,null,[]]]'"),
+    "bytes-deep": forged_bytes("b'[' * 10**6"),
+    "bytes-many": forged_bytes("b'[\"done\",2,[' + b'0,' * 10**7 + b'0],null,[]]'"),
+    "bytes-half-a-message": forged_bytes("b'[\"done\",'") + "import os\nos.closerange(3, 4)\n",
+}
+
 ALL_OPERATORS = (
     "class Yes:\n"
     + "".join(
@@ -75,6 +178,24 @@ ALL_OPERATORS = (
 )  # fmt: skip
 
 VALUES: dict[str, str] = {
+    **FORGED,
+    "changing-value": returning("Changing()", CHANGING),
+    "changing-values": returning("[Changing()] * 3", CHANGING),
+    "surrogate-in-error": "def NAME(*given, **named):\n    raise ValueError(chr(0xD800))\n",
+    "surrogate-in-value": returning("chr(0xD800)"),
+    "surrogates-in-value": returning("chr(0xD83D) + chr(0xDE00)"),
+    "surrogate-in-program": returning("'\ud800'"),
+    "surrogate-at-loading": "raise ValueError(chr(0xDFFF))\n",
+    "odd-dtype": returning(
+        "numpy.array([(1, 2.0)], dtype='i4,f4')[0] if given else numpy.array([object()])",
+        "import numpy\n",
+    ),
+    "odd-date": returning("[numpy.datetime64('NaT')]", "import numpy\n"),
+    "aware-datetime": returning("datetime.now(timezone.utc)", "from datetime import *\n"),
+    "signalling-nan": returning("Decimal('sNaN')", "from decimal import Decimal\n"),
+    "signalling-nans": returning("[Decimal('sNaN')] * 3", "from decimal import Decimal\n"),
+    "vast-decimal": returning("Decimal('1e999999')", "from decimal import Decimal\n"),
+    "own-module": "class math:\n    isclose = fabs = lambda *given: True\n" + returning("0"),
     "equal-object": equal_to_everything("object"),
     "equal-integer": equal_to_everything("int", "7"),
     "equal-float": equal_to_everything("float", "7.5"),

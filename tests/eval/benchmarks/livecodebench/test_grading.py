@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from chimera.eval.benchmarks._livecodebench import grading, replies
+from chimera.eval.benchmarks._livecodebench import compare, grading, replies
 
 FOLDER = Path(__file__).parent / "vectors"
 #: Deviations that docs/benchmarks/livecodebench.md states: sleeping is not computing, forged
@@ -17,7 +17,9 @@ CODE_DEVIATIONS = {
     "TLE swallowed by bare except": True,
     "fn returns eq-always": False,
 }
-EXECUTION_DEVIATIONS = {"[3] or True": False, "[1, 2] and 1": False}
+EXECUTION_DEVIATIONS = dict.fromkeys(
+    ["[3] or True", "[1, 2] and 1", "f(n=1)", "f(1)", "sorted([2,1])"], False
+)
 
 
 def vectors(name, kind=None):
@@ -87,9 +89,52 @@ def test_predicted_outputs(vector):
 
 @pytest.mark.parametrize("vector", vectors("other.jsonl", "code_execution"))
 def test_executed_code(vector):
-    verdict = grading.code_execution(
-        vector["code"], vector["input"], vector["output"], vector["prediction"]
-    )
+    verdict = grading.code_execution(vector["input"], vector["output"], vector["prediction"])
 
     official = vector["results"][0]
     assert verdict.passed is EXECUTION_DEVIATIONS.get(vector["prediction"], official)
+
+
+@pytest.mark.parametrize(
+    ("answer", "passed"),
+    [
+        ("set()", True),
+        ("set() | set()", True),
+        ("{*()}", True),
+        ("f(2)", False),
+        ("set(())", False),
+        ("(lambda: set())()", False),
+        ("[f for f in ()] and set()", False),
+        ("set() if f else 1", False),
+        ("globals()['f'](2)", False),
+        ("-" * 3000 + "1", False),
+        ("9" * 5000, False),
+        ("\ud800", False),
+        ("'" + "\ud800" + "'", False),
+    ],
+)
+def test_a_value_is_no_computation(answer, passed):
+    assert grading.code_execution("f(1)", "set()", answer).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("written", "same"),
+    [
+        ("1.0 2", True),
+        ("1 2\n", True),
+        ("1\x1f2e0", True),
+        ("sNaN 2", False),
+        ("1 NaN", False),
+        ("1 -sNaN123", False),
+        ("1", False),
+        ("1 2 3", False),
+        ("1e999999999999999999 2", False),
+        ("1e9999999999999999999999 2", False),
+        ("\ud800 2", False),
+        ("1 " * 10**6, False),
+        ("\n" * 10**6 + "1 2" + "\n" * 10**6, True),
+        ("1" * 10**6 + " 2", False),
+    ],
+)
+def test_whatever_is_written_is_the_same_or_not(written, same):
+    assert compare.same_output(written, "1 2") is same

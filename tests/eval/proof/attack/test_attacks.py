@@ -25,7 +25,7 @@ from chimera.sandbox import close_all, run_program, run_tests
 #: These wait for a limit of time, twice.
 SLOW = {
     "busy-children", "endless-loop", "endless-loop-swallowing", "sleep", "wait-for-input",
-    "huge-number",
+    "huge-number", "bytes-many",
     "slow-pattern", "remove-system", "deep-list", "colliding-set", "memory-bomb-in-children",
     "fork-bomb", "endless-output", "reads-tests-on-disk", "endless-generator",
 }  # fmt: skip

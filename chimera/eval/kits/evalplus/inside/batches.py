@@ -1,5 +1,6 @@
 """The comparison of many results at once, in the judge's process behind the text of `oracle.py`."""
 
+import reprlib
 from collections.abc import Callable
 from typing import Any
 
@@ -14,7 +15,8 @@ def batched(matches_one: Matches) -> Matches:
             if type(found) is not tuple or len(found) != 1:
                 raise AssertionError(f"input {number}: {found}")
             if not matches_one(inputs, wanted, found[0]):
-                raise AssertionError(f"input {number}: {str(found[0])[:200]} is not right")
+                got, due = reprlib.repr(found[0]), reprlib.repr(wanted)
+                raise AssertionError(f"input {number}: got {got}, expected {due}")
         return True
 
     return matches
