@@ -60,7 +60,11 @@ class SupervisedEnvironment(Environment):
         `processes` bounds those of the guest's user where no cgroup can; `become` is the user that
         a guest started by root turns into, and the directories it gives to him first.
         """
-        self._cgroup = Cgroup.create(self.limits)
+        self._cgroup = Cgroup.create(
+            memory_bytes=self.limits.memory_bytes,
+            processes=self.limits.processes,
+            cpus=self.limits.cpus,
+        )
         control, theirs = socket.socketpair()
         control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         settings = {

@@ -7,58 +7,64 @@ outlives this process, however that ends.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Literal
 
+from chimera.confinement.cgroups import Cgroup, Handles
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import launch
 from chimera.sandbox.inner.trees import remove_tree
+from chimera.sandbox.inner.watch import STRETCH
 
 START_SECONDS = 60.0
-GRACE_SECONDS = 30.0  # beyond the wall limit, for a server on a machine that is busy
+GRACE_SECONDS = 30.0  # beyond the longest wall time, for a server to say so
 JUDGE_MEMORY = 8 << 30  # address space: values of an answer are decoded there
 REPLY_BYTES = 1 << 16
+STALLED = {"answer": None, "judge": None, "cpu_seconds": 0.0, "limit": "wall time"}
 
 
 class Worker:
-    """One warm server."""
+    """One warm server, with a control group for it and its answers and one for its judge."""
 
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages = tuple(packages)
         self.isolation: Literal["namespaces", "process"] = launch.isolation()
         self.scratch: str | None = None
+        self.groups = [Cgroup.create(), Cgroup.create()]
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = self._start(theirs)
+        with theirs, _opened(self.groups) as handles:
+            self.process = self._start(theirs, handles)
         try:
             self._ready()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    def _start(self, theirs: socket.socket, handles: Sequence[Handles]) -> subprocess.Popen[bytes]:
         confined = self.isolation == "namespaces"
         if not confined:
             self.scratch = tempfile.mkdtemp(prefix="chimera-answer-")
         settings: dict[str, object] = {
             "control": theirs.fileno(),
             "namespaces": confined,
-            "user": (1 << 30) + 2 * secrets.randbits(28)
-            if confined and os.geteuid() == 0
-            else None,
+            "user": (1 << 30) + 2 * secrets.randbits(28) if os.geteuid() == 0 else None,
             "scratch": self.scratch or "",
             "readable": [] if confined else launch.readable(self.packages),
             "packages": self.packages,
             "memory": JUDGE_MEMORY,
+            "groups": [dataclasses.asdict(each) for each in handles],
         }
         if confined:
             command = launch.confined_command(settings, self.packages)
@@ -71,7 +77,7 @@ class Worker:
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             env=launch.variables(),
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *(fd for each in handles for fd in each.descriptors())],
             cwd="/",
             start_new_session=True,  # an interrupt at the terminal is ours to handle
         )
@@ -91,11 +97,17 @@ class Worker:
         return text.splitlines()[-1] if text else "it said nothing"
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int], seconds: float) -> Any:
-        """Send one request and wait for its reply; a fault leaves this worker closed."""
+        """Send one request and wait for its reply; a fault leaves this worker closed.
+
+        A server that is silent for longer than an answer may last was held up by it.
+        """
         try:
-            self.control.settimeout(seconds + GRACE_SECONDS)
+            self.control.settimeout(STRETCH * seconds + GRACE_SECONDS)
             socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
             reply = self.control.recv(REPLY_BYTES)
+        except TimeoutError:
+            self.close()
+            return dict(STALLED)
         except OSError as error:
             self.close()
             raise EnvironmentFault(
@@ -115,8 +127,12 @@ class Worker:
         try:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            for pid in (*_children(self.process.pid), self.process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
+        for group in self.groups:
+            group.remove()
         self._errors.close()
         if self.scratch is not None:
             remove_tree(self.scratch)
@@ -125,6 +141,25 @@ class Worker:
     def open(self) -> bool:
         """Not closed. One that died meanwhile says so when it is asked, and is replaced then."""
         return self.control.fileno() >= 0
+
+
+@contextmanager
+def _opened(groups: Sequence[Cgroup]) -> Iterator[list[Handles]]:
+    """The control files of these groups while a server is started; none where one has none."""
+    opened = [handles for group in groups if (handles := group.handles())]
+    try:
+        yield opened if len(opened) == len(groups) else []
+    finally:
+        for handles in opened:
+            handles.close()
+
+
+def _children(pid: int) -> list[int]:
+    """Bubblewrap's own child: the first process of its namespace, with which all others end."""
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except OSError:
+        return []
 
 
 class Turns:
