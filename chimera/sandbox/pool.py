@@ -32,7 +32,19 @@ START_SECONDS = 60.0
 GRACE_SECONDS = 30.0  # beyond the longest wall time, for a server to say so
 JUDGE_MEMORY = 8 << 30  # address space: values of an answer are decoded there
 REPLY_BYTES = 1 << 16
-STALLED = {"answer": None, "judge": None, "cpu_seconds": 0.0, "limit": "wall time"}
+KILLED = {"answer": -signal.SIGKILL, "judge": None, "cpu_seconds": 0.0}
+CONTROL_LIMITS = {
+    "cpu_seconds": 10.0,
+    "wall_seconds": 60.0,
+    "memory_bytes": 1 << 30,
+    "processes": 8,
+    "file_bytes": 1 << 20,
+    "output_bytes": 1 << 20,
+}
+
+
+class ServerLost(EnvironmentFault):
+    """A server ended while an answer was under way."""
 
 
 class Worker:
@@ -107,16 +119,14 @@ class Worker:
             reply = self.control.recv(REPLY_BYTES)
         except TimeoutError:
             self.close()
-            return dict(STALLED)
+            return {**KILLED, "limit": "wall time"}
         except OSError as error:
             self.close()
-            raise EnvironmentFault(
-                f"the sandbox does not answer: {error}", retryable=True
-            ) from None
+            raise ServerLost(f"the sandbox does not answer: {error}", retryable=True) from None
         if not reply:
             said = self._said()
             self.close()
-            raise EnvironmentFault(f"the sandbox ended: {said}", retryable=True)
+            raise ServerLost(f"the sandbox ended: {said}", retryable=True)
         answer = json.loads(reply)
         if "fault" in answer:
             raise EnvironmentFault(f"the sandbox cannot confine: {answer['fault']}", retryable=True)
@@ -139,8 +149,20 @@ class Worker:
 
     @property
     def open(self) -> bool:
-        """Not closed. One that died meanwhile says so when it is asked, and is replaced then."""
-        return self.control.fileno() >= 0
+        """Neither closed nor dead."""
+        return self.control.fileno() >= 0 and self.process.poll() is None
+
+
+class Bereft:
+    """In place of a worker, for an answer that ended two of them while others are served."""
+
+    isolation: Literal["namespaces", "process"]
+
+    def __init__(self) -> None:
+        self.isolation = launch.isolation()
+
+    def ask(self, request: dict[str, Any], descriptors: Sequence[int], seconds: float) -> Any:
+        return {**KILLED, "limit": "sandbox"}
 
 
 @contextmanager
@@ -205,11 +227,7 @@ class Pool:
     def lease(self, packages: Sequence[str] = (), *, alone: bool = False) -> Iterator[Worker]:
         with self._turns.take(self.size if alone else 1):
             key = tuple(packages)
-            with self._lock:
-                idle = self._idle[key]
-                worker = idle.pop() if idle else None
-            if worker is None:
-                worker = Worker(key)
+            worker = self._idle_worker(key) or Worker(key)
             try:
                 yield worker
             except BaseException:
@@ -221,6 +239,14 @@ class Pool:
                     self._idle[key].append(worker)
             if not keep:
                 worker.close()
+
+    def _idle_worker(self, key: tuple[str, ...]) -> Worker | None:
+        while True:
+            with self._lock:
+                worker = self._idle[key].pop() if self._idle[key] else None
+            if worker is None or worker.open:
+                return worker
+            worker.close()  # it died meanwhile
 
     def close(self) -> None:
         with self._lock:
@@ -261,17 +287,37 @@ def _forget() -> None:
 
 
 def with_worker(
-    action: Callable[[Worker], Any], packages: Sequence[str] = (), *, alone: bool = False
+    action: Callable[[Any], Any], packages: Sequence[str] = (), *, alone: bool = False
 ) -> Any:
-    """`action` with a leased worker; when the sandbox itself breaks, once more, alone."""
+    """`action` with a leased worker; when the sandbox itself breaks, once more, alone.
+
+    If its server ends in both and yet serves an empty program, that is the answer's doing.
+    """
     try:
         with pool().lease(packages, alone=alone) as worker:
             return action(worker)
     except EnvironmentFault as fault:
         if not fault.retryable:
             raise
-    with pool().lease(packages, alone=True) as worker:
-        return action(worker)
+    try:
+        with pool().lease(packages, alone=True) as worker:
+            return action(worker)
+    except ServerLost:
+        with pool().lease(packages, alone=True) as worker:
+            if not _serves(worker):
+                raise
+    return action(Bereft())
+
+
+def _serves(worker: Worker) -> bool:
+    """Whether an empty program ends well."""
+    files = [os.memfd_create("control", os.MFD_CLOEXEC) for _ in range(4)]
+    try:
+        reply = worker.ask({"kind": "program", "limits": CONTROL_LIMITS}, files, 60.0)
+    finally:
+        for file in files:
+            os.close(file)
+    return bool(reply["answer"] == 0 and reply["limit"] is None)
 
 
 atexit.register(close_all)

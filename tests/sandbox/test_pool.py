@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.cgroups import parents
 from chimera.errors import EnvironmentFault
 from chimera.eval.proof.attack.host import own_processes
 from chimera.sandbox import Limits, close_all, execute, launch, pool, run_program, run_tests
@@ -53,6 +55,11 @@ def test_many_threads_share_the_servers() -> None:
     assert len(own_processes()) <= 5 * pool.pool().size
 
 
+def own_groups() -> list[Path]:
+    """Control groups of this process."""
+    return [path for parent in parents() for path in parent.glob(f"chimera-{os.getpid()}-*")]
+
+
 def test_nothing_is_left_after_closing() -> None:
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
     assert own_processes()
@@ -60,6 +67,7 @@ def test_nothing_is_left_after_closing() -> None:
     close_all()
 
     assert not own_processes()
+    assert not own_groups()
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
 
 
@@ -70,6 +78,36 @@ def test_a_server_that_died_is_replaced_and_the_verdict_is_the_same() -> None:
             worker.process.kill()
 
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
+
+
+def test_a_server_that_is_held_up_costs_the_answer_its_wall_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool, "STRETCH", 0)
+    monkeypatch.setattr(pool, "GRACE_SECONDS", 0.2)
+
+    result = run_program("import time\ntime.sleep(5)", limits=Limits(wall_seconds=4))
+
+    assert result.limit == "wall time"
+
+
+def end_server(worker: pool.Worker) -> object:
+    """What an answer would do that ends its server."""
+    if isinstance(worker, pool.Worker):
+        for pid in (*pool._children(worker.process.pid), worker.process.pid):
+            os.kill(pid, signal.SIGKILL)
+    return worker.ask({}, [], 1)["limit"]
+
+
+def test_an_answer_that_ends_its_server_twice_has_failed() -> None:
+    assert pool.with_worker(end_server) == "sandbox"
+
+
+def test_a_sandbox_that_ends_for_every_answer_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_serves", end_server)
+
+    with pytest.raises(EnvironmentFault, match="sandbox"):
+        pool.with_worker(end_server)
 
 
 def test_a_sandbox_that_cannot_start_is_a_fault_and_no_verdict(
