@@ -76,6 +76,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _confinement() -> Iterator[Finding]:
+    from chimera.confinement import cgroups
     from chimera.sandbox import namespaces_available
     from chimera.sandbox.launch import landlock_available
 
@@ -87,6 +88,9 @@ def _confinement() -> Iterator[Finding]:
     else:
         detail = f"{reason}; answers are not run. apt-get install bubblewrap"
     yield Finding("Confinement", "namespaces", reason is None, detail)
+    counted = cgroups.available()
+    detail = "the kernel counts what answers use" if counted else "looks at processes instead"
+    yield Finding("Confinement", "control groups", counted, detail)
 
 
 def _toolchains() -> Iterator[Finding]:

@@ -154,6 +154,18 @@ class Cgroup:
                     time.sleep(0.02)  # the kernel still counts a process that is on its way out
 
 
+def available() -> bool:
+    """Whether a group can be made that bounds memory and processes and counts CPU time."""
+    group = Cgroup.create()
+    try:
+        handles = group.handles()
+        if handles is not None:
+            handles.close()
+        return handles is not None
+    finally:
+        group.remove()
+
+
 def parents() -> list[Path]:
     """Where groups of ours belong: below our own in version 1, beside it in version 2."""
     found: list[Path] = []

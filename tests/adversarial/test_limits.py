@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from chimera.confinement.cgroups import Cgroup
+from chimera.confinement import cgroups
 from chimera.sandbox import launch, run_tests
 from chimera.sandbox.inner import landlock
 from tests.adversarial.test_without_namespaces import CAGE, ROOT
@@ -255,15 +255,6 @@ def to_others() -> dict[str, str]:
     }
 
 
-def groups_available() -> bool:
-    group = Cgroup.create()
-    handles = group.handles()
-    if handles is not None:
-        handles.close()
-    group.remove()
-    return handles is not None
-
-
 def tried(setting: str) -> dict[str, list[Any]]:
     """What became of each program, and that an honest answer passes after them all."""
     prefix, isolation = SETTINGS[setting]
@@ -295,7 +286,7 @@ def tried(setting: str) -> dict[str, list[Any]]:
 def test_limits_hold(setting: str) -> None:
     if launch.namespaces_available() is not None or landlock.version(ctypes.CDLL(None)) == 0:
         pytest.skip("needs bubblewrap for the cage and Landlock for the answers")
-    if "groups" in setting and not groups_available():
+    if "groups" in setting and not cgroups.available():
         pytest.skip("no control groups here")
     if setting == "namespaces" and (os.geteuid() != 0 or shutil.which("unshare") is None):
         pytest.skip("only root can take the control groups away")
