@@ -186,32 +186,30 @@ def test_without_namespaces_verdicts_are_marked_and_others_are_safe() -> None:
     assert done.stdout.splitlines() == [EXPECTED, "process 1"], done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-@pytest.mark.parametrize("isolation", ["namespaces", "process"])
-def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
+@pytest.fixture
+def system_python(readable: Path) -> list[str]:
+    """An interpreter that every user may run, with a copy of Chimera that every user may read."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or launch.namespaces_available():
         pytest.skip("no system Python that others may run, or no namespaces")
-    version = subprocess.run(
-        [python, "-c", "import sys; print(sys.version_info >= (3, 11))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "import sys; print(sys.version_info >= (3, 11))"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     if version.stdout != "True\n":
         pytest.skip(f"{python} is too old")
     shutil.copytree(ROOT / "chimera", readable / "chimera", ignore=shutil.ignore_patterns("*.pyc"))
+    return ["env", f"PYTHONPATH={readable}", python, "-B", "-c"]
 
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+@pytest.mark.parametrize("user", [0, 65534])
+def test_every_user_is_served(system_python: list[str], isolation: str, user: int) -> None:
     done = subprocess.run(
-        [python, "-B", "-c", SCRIPT],
-        env={
-            "PYTHONPATH": str(readable),
-            "PATH": os.environ["PATH"],
-            "CHIMERA_SANDBOX": isolation,
-        },
+        [*system_python, SCRIPT],
+        env={"PATH": os.environ["PATH"], "CHIMERA_SANDBOX": isolation},
         cwd="/",
-        user=65534,
-        group=65534,
+        user=user,
+        group=user,
         extra_groups=[],
         capture_output=True,
         text=True,
@@ -220,3 +218,24 @@ def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
     )
 
     assert done.stdout.splitlines() == [EXPECTED, f"{isolation} 1"], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+def test_an_answer_to_root_has_a_user_of_its_own(system_python: list[str], isolation: str) -> None:
+    code = (
+        "from chimera.sandbox import run_program\n"
+        "print(int(run_program('import os; open(\\'x\\', \\'w\\'); print(os.getuid())').stdout))"
+    )
+
+    done = subprocess.run(
+        [*system_python, code],
+        env={"PATH": os.environ["PATH"], "CHIMERA_SANDBOX": isolation},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+
+    assert int(done.stdout) >= 1 << 30
