@@ -76,6 +76,7 @@ def examine() -> Iterator[Finding]:
 
 
 def _confinement() -> Iterator[Finding]:
+    from chimera.confinement import cgroups
     from chimera.confinement.namespaces import namespaces_refused
     from chimera.sandbox.launch import landlock_available
 
@@ -87,6 +88,9 @@ def _confinement() -> Iterator[Finding]:
     else:
         detail = f"{reason}; until then answers are not run"
     yield Finding("Confinement", "namespaces", reason is None, detail)
+    counted = cgroups.available()
+    detail = "the kernel counts what answers use" if counted else "looks at processes instead"
+    yield Finding("Confinement", "control groups", counted, detail)
 
 
 def _benchmarks() -> Iterator[Finding]:

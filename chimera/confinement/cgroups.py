@@ -8,6 +8,7 @@ import os
 import re
 import signal
 import time
+from dataclasses import dataclass
 from pathlib import Path
 from typing import Self
 
@@ -15,6 +16,26 @@ MOUNT = Path("/sys/fs/cgroup")
 NAME = re.compile(r"chimera-(?P<process>\d+)-(?P<started>\d+)-\d+")
 _numbers = itertools.count()
 CPU_PERIOD = 100_000  # microseconds
+
+
+@dataclass(slots=True)
+class Handles:
+    """Descriptors of one group's control files; whoever holds them may use them."""
+
+    enter: list[int]
+    memory: list[int]  # its limit, and in version 1 that of memory and swap
+    usage: int
+    kills: int
+    cpu: int
+    processes: int
+
+    def descriptors(self) -> list[int]:
+        each = [*self.enter, *self.memory, self.usage, self.kills, self.cpu, self.processes]
+        return [descriptor for descriptor in each if descriptor >= 0]
+
+    def close(self) -> None:
+        for descriptor in self.descriptors():
+            os.close(descriptor)
 
 
 class Cgroup:
@@ -36,6 +57,7 @@ class Cgroup:
         """A new group below this process's own, or beside it, with what could be bounded."""
         name = f"chimera-{os.getpid()}-{start_time(os.getpid())}-{next(_numbers)}"
         group = cls(tuple(parent / name for parent in parents() if made(parent, name)))
+        group._set("memory.swap.max", 0)
         group._bound(memory_bytes, processes, cpus)
         return group
 
@@ -45,7 +67,6 @@ class Cgroup:
                 "memory.max", memory
             )
             self._set("memory.memsw.limit_in_bytes", memory)
-            self._set("memory.swap.max", 0)
         if processes is not None:
             # the guest and a keeper are counted too
             self.bounds_processes = self._set("pids.max", processes + 8)
@@ -62,6 +83,33 @@ class Cgroup:
                     (directory / name).write_text(str(value))
                     return True
         return False
+
+    def handles(self) -> Handles | None:
+        """Its control files, opened for a process that sees no cgroup; None if one is missing."""
+        handles = Handles([], [], -1, -1, -1, -1)
+        try:
+            handles.usage = self._open("memory.current", "memory.usage_in_bytes")
+            handles.kills = self._open("memory.events", "memory.oom_control")
+            handles.cpu = self._open("cpuacct.usage", "cpu.stat")
+            handles.processes = self._open("pids.max", flags=os.O_WRONLY)
+            handles.memory.append(
+                self._open("memory.max", "memory.limit_in_bytes", flags=os.O_WRONLY)
+            )
+            with contextlib.suppress(FileNotFoundError):
+                handles.memory.append(self._open("memory.memsw.limit_in_bytes", flags=os.O_WRONLY))
+            for directory in self._directories:
+                handles.enter.append(os.open(directory / "cgroup.procs", os.O_WRONLY))
+        except OSError:
+            handles.close()
+            return None
+        return handles
+
+    def _open(self, *names: str, flags: int = os.O_RDONLY) -> int:
+        for directory in self._directories:
+            for name in names:
+                if (directory / name).exists():
+                    return os.open(directory / name, flags)
+        raise FileNotFoundError(names[0])
 
     def add(self, process: int) -> None:
         for directory in self._directories:
@@ -106,6 +154,18 @@ class Cgroup:
                     time.sleep(0.02)  # the kernel still counts a process that is on its way out
 
 
+def available() -> bool:
+    """Whether a group can be made that bounds memory and processes and counts CPU time."""
+    group = Cgroup.create()
+    try:
+        handles = group.handles()
+        if handles is not None:
+            handles.close()
+        return handles is not None
+    finally:
+        group.remove()
+
+
 def parents() -> list[Path]:
     """Where groups of ours belong: below our own in version 1, beside it in version 2."""
     found: list[Path] = []
@@ -116,7 +176,7 @@ def parents() -> list[Path]:
     for line in lines:
         _, controllers, path = line.split(":", 2)
         for controller in controllers.split(","):
-            if controller in ("memory", "pids", "cpu", "freezer"):
+            if controller in ("memory", "pids", "cpu", "cpuacct", "freezer"):
                 found.append(MOUNT / controller / path.lstrip("/"))
         if not controllers and (MOUNT / "cgroup.controllers").exists():
             own = MOUNT / path.lstrip("/")

@@ -7,58 +7,76 @@ outlives this process, however that ends.
 from __future__ import annotations
 
 import atexit
+import dataclasses
 import json
 import os
 import secrets
+import signal
 import socket
 import subprocess
 import tempfile
 import threading
 from collections import defaultdict, deque
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from pathlib import Path
 from typing import Any, Literal
 
+from chimera.confinement.cgroups import Cgroup, Handles
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import launch
 from chimera.sandbox.inner.trees import remove_tree
+from chimera.sandbox.inner.watch import STRETCH
 
 START_SECONDS = 60.0
-GRACE_SECONDS = 30.0  # beyond the wall limit, for a server on a machine that is busy
+GRACE_SECONDS = 30.0  # beyond the longest wall time, for a server to say so
 JUDGE_MEMORY = 8 << 30  # address space: values of an answer are decoded there
 REPLY_BYTES = 1 << 16
+KILLED = {"answer": -signal.SIGKILL, "judge": None, "cpu_seconds": 0.0}
+CONTROL_LIMITS = {
+    "cpu_seconds": 10.0,
+    "wall_seconds": 60.0,
+    "memory_bytes": 1 << 30,
+    "processes": 8,
+    "file_bytes": 1 << 20,
+    "output_bytes": 1 << 20,
+}
+
+
+class ServerLost(EnvironmentFault):
+    """A server ended while an answer was under way."""
 
 
 class Worker:
-    """One warm server."""
+    """One warm server, with a control group for it and its answers and one for its judge."""
 
     def __init__(self, packages: Sequence[str]) -> None:
         self.packages = tuple(packages)
         self.isolation: Literal["namespaces", "process"] = launch.isolation()
         self.scratch: str | None = None
+        self.groups = [Cgroup.create(), Cgroup.create()]
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs:
-            self.process = self._start(theirs)
+        with theirs, _opened(self.groups) as handles:
+            self.process = self._start(theirs, handles)
         try:
             self._ready()
         except BaseException:
             self.close()
             raise
 
-    def _start(self, theirs: socket.socket) -> subprocess.Popen[bytes]:
+    def _start(self, theirs: socket.socket, handles: Sequence[Handles]) -> subprocess.Popen[bytes]:
         confined = self.isolation == "namespaces"
         if not confined:
             self.scratch = tempfile.mkdtemp(prefix="chimera-answer-")
         settings: dict[str, object] = {
             "control": theirs.fileno(),
             "namespaces": confined,
-            "user": (1 << 30) + 2 * secrets.randbits(28)
-            if confined and os.geteuid() == 0
-            else None,
+            "user": (1 << 30) + 2 * secrets.randbits(28) if os.geteuid() == 0 else None,
             "scratch": self.scratch or "",
             "readable": [] if confined else launch.readable(self.packages),
             "packages": self.packages,
             "memory": JUDGE_MEMORY,
+            "groups": [dataclasses.asdict(each) for each in handles],
         }
         if confined:
             command = launch.confined_command(settings, self.packages)
@@ -71,7 +89,7 @@ class Worker:
             stdout=subprocess.DEVNULL,
             stderr=self._errors,
             env=launch.variables(),
-            pass_fds=[theirs.fileno()],
+            pass_fds=[theirs.fileno(), *(fd for each in handles for fd in each.descriptors())],
             cwd="/",
             start_new_session=True,  # an interrupt at the terminal is ours to handle
         )
@@ -91,20 +109,24 @@ class Worker:
         return text.splitlines()[-1] if text else "it said nothing"
 
     def ask(self, request: dict[str, Any], descriptors: Sequence[int], seconds: float) -> Any:
-        """Send one request and wait for its reply; a fault leaves this worker closed."""
+        """Send one request and wait for its reply; a fault leaves this worker closed.
+
+        A server that is silent for longer than an answer may last was held up by it.
+        """
         try:
-            self.control.settimeout(seconds + GRACE_SECONDS)
+            self.control.settimeout(STRETCH * seconds + GRACE_SECONDS)
             socket.send_fds(self.control, [json.dumps(request).encode()], list(descriptors))
             reply = self.control.recv(REPLY_BYTES)
+        except TimeoutError:
+            self.close()
+            return {**KILLED, "limit": "wall time"}
         except OSError as error:
             self.close()
-            raise EnvironmentFault(
-                f"the sandbox does not answer: {error}", retryable=True
-            ) from None
+            raise ServerLost(f"the sandbox does not answer: {error}", retryable=True) from None
         if not reply:
             said = self._said()
             self.close()
-            raise EnvironmentFault(f"the sandbox ended: {said}", retryable=True)
+            raise ServerLost(f"the sandbox ended: {said}", retryable=True)
         answer = json.loads(reply)
         if "fault" in answer:
             raise EnvironmentFault(f"the sandbox cannot confine: {answer['fault']}", retryable=True)
@@ -115,16 +137,51 @@ class Worker:
         try:
             self.process.wait(timeout=10)
         except subprocess.TimeoutExpired:
-            self.process.kill()
+            for pid in (*_children(self.process.pid), self.process.pid):
+                with suppress(ProcessLookupError):
+                    os.kill(pid, signal.SIGKILL)
             self.process.wait()
+        for group in self.groups:
+            group.remove()
         self._errors.close()
         if self.scratch is not None:
             remove_tree(self.scratch)
 
     @property
     def open(self) -> bool:
-        """Not closed. One that died meanwhile says so when it is asked, and is replaced then."""
-        return self.control.fileno() >= 0
+        """Neither closed nor dead."""
+        return self.control.fileno() >= 0 and self.process.poll() is None
+
+
+class Bereft:
+    """In place of a worker, for an answer that ended two of them while others are served."""
+
+    isolation: Literal["namespaces", "process"]
+
+    def __init__(self) -> None:
+        self.isolation = launch.isolation()
+
+    def ask(self, request: dict[str, Any], descriptors: Sequence[int], seconds: float) -> Any:
+        return {**KILLED, "limit": "sandbox"}
+
+
+@contextmanager
+def _opened(groups: Sequence[Cgroup]) -> Iterator[list[Handles]]:
+    """The control files of these groups while a server is started; none where one has none."""
+    opened = [handles for group in groups if (handles := group.handles())]
+    try:
+        yield opened if len(opened) == len(groups) else []
+    finally:
+        for handles in opened:
+            handles.close()
+
+
+def _children(pid: int) -> list[int]:
+    """Bubblewrap's own child: the first process of its namespace, with which all others end."""
+    try:
+        return [*map(int, Path(f"/proc/{pid}/task/{pid}/children").read_text().split())]
+    except OSError:
+        return []
 
 
 class Turns:
@@ -170,11 +227,7 @@ class Pool:
     def lease(self, packages: Sequence[str] = (), *, alone: bool = False) -> Iterator[Worker]:
         with self._turns.take(self.size if alone else 1):
             key = tuple(packages)
-            with self._lock:
-                idle = self._idle[key]
-                worker = idle.pop() if idle else None
-            if worker is None:
-                worker = Worker(key)
+            worker = self._idle_worker(key) or Worker(key)
             try:
                 yield worker
             except BaseException:
@@ -186,6 +239,14 @@ class Pool:
                     self._idle[key].append(worker)
             if not keep:
                 worker.close()
+
+    def _idle_worker(self, key: tuple[str, ...]) -> Worker | None:
+        while True:
+            with self._lock:
+                worker = self._idle[key].pop() if self._idle[key] else None
+            if worker is None or worker.open:
+                return worker
+            worker.close()  # it died meanwhile
 
     def close(self) -> None:
         with self._lock:
@@ -226,17 +287,37 @@ def _forget() -> None:
 
 
 def with_worker(
-    action: Callable[[Worker], Any], packages: Sequence[str] = (), *, alone: bool = False
+    action: Callable[[Any], Any], packages: Sequence[str] = (), *, alone: bool = False
 ) -> Any:
-    """`action` with a leased worker; when the sandbox itself breaks, once more, alone."""
+    """`action` with a leased worker; when the sandbox itself breaks, once more, alone.
+
+    If its server ends in both and yet serves an empty program, that is the answer's doing.
+    """
     try:
         with pool().lease(packages, alone=alone) as worker:
             return action(worker)
     except EnvironmentFault as fault:
         if not fault.retryable:
             raise
-    with pool().lease(packages, alone=True) as worker:
-        return action(worker)
+    try:
+        with pool().lease(packages, alone=True) as worker:
+            return action(worker)
+    except ServerLost:
+        with pool().lease(packages, alone=True) as worker:
+            if not _serves(worker):
+                raise
+    return action(Bereft())
+
+
+def _serves(worker: Worker) -> bool:
+    """Whether an empty program ends well."""
+    files = [os.memfd_create("control", os.MFD_CLOEXEC) for _ in range(4)]
+    try:
+        reply = worker.ask({"kind": "program", "limits": CONTROL_LIMITS}, files, 60.0)
+    finally:
+        for file in files:
+            os.close(file)
+    return bool(reply["answer"] == 0 and reply["limit"] is None)
 
 
 atexit.register(close_all)

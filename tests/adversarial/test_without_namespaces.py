@@ -50,7 +50,7 @@ SOME = [
     "kill-everybody", "kill-parent", "daemon", "trace-parent", "read-other-memory", "become-root",
     "many-files", "write-outside", "climb-out", "link-out", "remove-system", "poison-scratch",
     "patch-library", "tell-environment", "tell-files", "network", "host-socket", "raw-disk",
-    "forge-messages", "equal-object",
+    "forge-messages", "equal-object", "signal-by-descriptor", "limit-parent", "notices-of-files",
 ]  # fmt: skip
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -13,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.cgroups import parents
 from chimera.confinement.namespaces import namespaces_refused
 from chimera.errors import EnvironmentFault
 from chimera.eval.proof.attack.host import own_processes
@@ -54,6 +56,11 @@ def test_many_threads_share_the_servers() -> None:
     assert len(own_processes()) <= 5 * pool.pool().size
 
 
+def own_groups() -> list[Path]:
+    """Control groups of this process."""
+    return [path for parent in parents() for path in parent.glob(f"chimera-{os.getpid()}-*")]
+
+
 def test_nothing_is_left_after_closing() -> None:
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
     assert own_processes()
@@ -61,6 +68,7 @@ def test_nothing_is_left_after_closing() -> None:
     close_all()
 
     assert not own_processes()
+    assert not own_groups()
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
 
 
@@ -71,6 +79,36 @@ def test_a_server_that_died_is_replaced_and_the_verdict_is_the_same() -> None:
             worker.process.kill()
 
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
+
+
+def test_a_server_that_is_held_up_costs_the_answer_its_wall_time(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(pool, "STRETCH", 0)
+    monkeypatch.setattr(pool, "GRACE_SECONDS", 0.2)
+
+    result = run_program("import time\ntime.sleep(5)", limits=Limits(wall_seconds=4))
+
+    assert result.limit == "wall time"
+
+
+def end_server(worker: pool.Worker) -> object:
+    """What an answer would do that ends its server."""
+    if isinstance(worker, pool.Worker):
+        for pid in (*pool._children(worker.process.pid), worker.process.pid):
+            os.kill(pid, signal.SIGKILL)
+    return worker.ask({}, [], 1)["limit"]
+
+
+def test_an_answer_that_ends_its_server_twice_has_failed() -> None:
+    assert pool.with_worker(end_server) == "sandbox"
+
+
+def test_a_sandbox_that_ends_for_every_answer_is_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(pool, "_serves", end_server)
+
+    with pytest.raises(EnvironmentFault, match="sandbox"):
+        pool.with_worker(end_server)
 
 
 def test_a_sandbox_that_cannot_start_is_a_fault_and_no_verdict(
@@ -149,32 +187,30 @@ def test_without_namespaces_verdicts_are_marked_and_others_are_safe() -> None:
     assert done.stdout.splitlines() == [EXPECTED, "process 1"], done.stderr
 
 
-@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
-@pytest.mark.parametrize("isolation", ["namespaces", "process"])
-def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
+@pytest.fixture
+def system_python(readable: Path) -> list[str]:
+    """An interpreter that every user may run, with a copy of Chimera that every user may read."""
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
     if python is None or namespaces_refused():
         pytest.skip("no system Python that others may run, or no namespaces")
-    version = subprocess.run(
-        [python, "-c", "import sys; print(sys.version_info >= (3, 11))"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    code = "import sys; print(sys.version_info >= (3, 11))"
+    version = subprocess.run([python, "-c", code], capture_output=True, text=True, check=True)
     if version.stdout != "True\n":
         pytest.skip(f"{python} is too old")
     shutil.copytree(ROOT / "chimera", readable / "chimera", ignore=shutil.ignore_patterns("*.pyc"))
+    return ["env", f"PYTHONPATH={readable}", python, "-B", "-c"]
 
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+@pytest.mark.parametrize("user", [0, 65534])
+def test_every_user_is_served(system_python: list[str], isolation: str, user: int) -> None:
     done = subprocess.run(
-        [python, "-B", "-c", SCRIPT],
-        env={
-            "PYTHONPATH": str(readable),
-            "PATH": os.environ["PATH"],
-            "CHIMERA_SANDBOX": isolation,
-        },
+        [*system_python, SCRIPT],
+        env={"PATH": os.environ["PATH"], "CHIMERA_SANDBOX": isolation},
         cwd="/",
-        user=65534,
-        group=65534,
+        user=user,
+        group=user,
         extra_groups=[],
         capture_output=True,
         text=True,
@@ -183,3 +219,24 @@ def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
     )
 
     assert done.stdout.splitlines() == [EXPECTED, f"{isolation} 1"], done.stderr
+
+
+@pytest.mark.skipif(os.geteuid() != 0, reason="only root can become somebody else")
+@pytest.mark.parametrize("isolation", ["namespaces", "process"])
+def test_an_answer_to_root_has_a_user_of_its_own(system_python: list[str], isolation: str) -> None:
+    code = (
+        "from chimera.sandbox import run_program\n"
+        "print(int(run_program('import os; open(\\'x\\', \\'w\\'); print(os.getuid())').stdout))"
+    )
+
+    done = subprocess.run(
+        [*system_python, code],
+        env={"PATH": os.environ["PATH"], "CHIMERA_SANDBOX": isolation},
+        cwd="/",
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=200,
+    )
+
+    assert int(done.stdout) >= 1 << 30

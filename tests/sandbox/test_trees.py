@@ -5,7 +5,10 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
+import pytest
+
 from chimera.sandbox import remove_tree
+from chimera.sandbox.inner.trees import larger
 
 
 def test_a_tree_deeper_than_paths_may_be_long(tmp_path: Path) -> None:
@@ -52,3 +55,16 @@ def test_links_are_removed_and_not_followed(tmp_path: Path) -> None:
 
     assert sorted(each.name for each in tmp_path.iterdir()) == ["kept"]
     assert (kept / "in").is_dir()
+
+
+@pytest.mark.parametrize(
+    ("size", "files", "over"),
+    [(1 << 20, 100, False), (1 << 14, 100, True), (1 << 20, 3, True)],
+    ids=["within", "too many bytes", "too many files"],
+)
+def test_a_tree_is_measured(tmp_path: Path, size: int, files: int, over: bool) -> None:
+    for number in range(4):
+        (tmp_path / f"d{number}").mkdir()
+        (tmp_path / f"d{number}" / "file").write_bytes(bytes(8192))
+
+    assert larger(str(tmp_path), size, files) is over

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import signal
 import socket
 import subprocess
@@ -12,10 +11,16 @@ from collections.abc import Iterator
 
 import pytest
 
-from chimera.sandbox.inner.confine import Confinement, read_stat
-from chimera.sandbox.inner.watch import Watch
+from chimera.sandbox.inner.confine import Confinement
+from chimera.sandbox.inner.watch import Account, Watch
 
-LIMITS = {"wall_seconds": 5.0, "cpu_seconds": 5.0, "memory_bytes": 1 << 40}
+LIMITS = {
+    "wall_seconds": 5.0,
+    "cpu_seconds": 5.0,
+    "memory_bytes": 1 << 40,
+    "processes": 1 << 20,
+    "file_bytes": 1 << 40,
+}
 
 
 @pytest.fixture(params=["while True: pass", "input()"])
@@ -35,43 +40,60 @@ def process(request: pytest.FixtureRequest) -> Iterator[tuple[int, bool]]:
 
 
 @pytest.fixture
-def watch(process: tuple[int, bool]) -> Iterator[Watch]:
-    ours, theirs = socket.socketpair()
-    with ours, theirs:
-        yield Watch(ours, Confinement(False, None, "", []), LIMITS, process[0])
+def account() -> Account:
+    return Account(Confinement(False, None, "", []), LIMITS)
 
 
 def test_a_process_that_has_work_to_do_is_told_from_one_that_waits(
-    watch: Watch, process: tuple[int, bool]
+    account: Account, process: tuple[int, bool]
 ) -> None:
     """A wait for a processor does not count against an answer; a wait for anything else does."""
     if process[1]:
-        assert all(watch.usage()[2] for _ in range(50))
+        assert all(account.usage(process[0], 0).busy for _ in range(50))
     else:
-        while watch.usage()[2]:  # until it has come to its wait, where it stays
+        while account.usage(process[0], 0).busy:  # until it has come to its wait, where it stays
             time.sleep(0.01)
-        assert not any(watch.usage()[2] for _ in range(50))
+        assert not any(account.usage(process[0], 0).busy for _ in range(50))
 
 
-def test_in_namespaces_all_processes_but_the_server_are_looked_at(
-    watch: Watch, process: tuple[int, bool]
+@pytest.mark.parametrize("namespaces", [True, False])
+def test_a_process_of_another_session_is_the_answers(
+    account: Account, process: tuple[int, bool], namespaces: bool
 ) -> None:
-    confinement = watch.confinement
-    confinement.namespaces = True
-    confinement.proc = os.open("/proc", os.O_RDONLY)
-    confinement.number = str(os.getpid())
-    confinement.session = read_stat(os.getpid())[3]
-    try:
-        used, memory, busy = watch.usage()
-    finally:
-        os.close(confinement.proc)
+    account.confinement.namespaces = namespaces
 
-    assert memory > 1 << 20
-    assert used > 0
-    assert busy or not process[1]
+    seen = account.usage(process[0], 0)
+
+    assert seen.memory > 1 << 20
+    assert seen.cpu > 0
+    assert seen.processes >= 1
+    assert seen.busy or not process[1]
 
 
-def test_a_judge_killed_at_a_limit_is_gone_even_if_it_had_just_decided() -> None:
+def test_wall_time_stands_still_for_those_who_wait_for_a_processor_but_not_for_ever(
+    account: Account,
+) -> None:
+    ours, theirs = socket.socketpair()
+    with (
+        ours,
+        theirs,
+        subprocess.Popen(
+            [sys.executable, "-c", "while True: pass"], start_new_session=True
+        ) as busy,
+    ):
+        watch = Watch(ours, account, LIMITS, busy.pid)
+        first = watch.deadline
+        watch.looked -= 1
+        watch.check_limits()
+        moved = watch.deadline
+        watch.looked -= 1000
+        watch.check_limits()
+        busy.kill()
+
+    assert first < moved < watch.deadline == watch.last_deadline
+
+
+def test_a_judge_killed_at_a_limit_is_gone_even_if_it_had_just_decided(account: Account) -> None:
     """Else the next verdict would be put before a judge that is no more."""
     processes = [
         subprocess.Popen([sys.executable, "-c", "input()"], stdin=subprocess.PIPE) for _ in "ab"
@@ -79,7 +101,7 @@ def test_a_judge_killed_at_a_limit_is_gone_even_if_it_had_just_decided() -> None
     bench, judge = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
     with processes[0], processes[1], bench, judge:
         pids = [process.pid for process in processes]
-        watch = Watch(bench, Confinement(False, None, "", []), LIMITS, *pids, bench)
+        watch = Watch(bench, account, LIMITS, *pids, bench)
         judge.send(b"done")
 
         watch.stop("wall time")

@@ -19,7 +19,8 @@ RUN, WRITE, READ, LIST = 1, 2, 4, 8
 OF_FILES = RUN | WRITE | READ | 1 << 14  # and to cut short; the others are rights of directories
 #: The rights that each version knows of.
 KNOWN = {1: (1 << 13) - 1, 2: (1 << 14) - 1, 3: (1 << 15) - 1}
-DEVICES = ("/dev/null", "/dev/zero", "/dev/full", "/dev/random", "/dev/urandom")
+#: Without /dev/zero: mapped, it is memory that no process need have resident.
+DEVICES = ("/dev/null", "/dev/full", "/dev/random", "/dev/urandom")
 
 
 def version(libc: ctypes.CDLL) -> int:

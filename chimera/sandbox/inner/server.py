@@ -20,8 +20,9 @@ from typing import Any, NoReturn
 
 from . import answer, judge
 from .confine import Confinement
+from .groups import Group
 from .link import Link
-from .watch import Watch
+from .watch import JUDGE_KEEPS, Account, Watch
 
 PRELOADED = (
     "bisect", "collections", "copy", "functools", "heapq", "itertools", "math", "operator",
@@ -79,11 +80,15 @@ class Server:
 
         bench = self.seat_judge()
         with ours, theirs:
-            answer_pid = self.start_answer(limits, serve)
+            account, answer_pid = self.start_answer(limits, serve)
             socket.send_fds(bench, [b"%d" % answer_pid], [ours.fileno(), checks, report])
-        watch = Watch(self.control, self.confinement, limits, answer_pid, self.judge_pid, bench)
+        watch = Watch(self.control, account, limits, answer_pid, self.judge_pid, bench)
         watch.until_over()
-        if watch.judge_code is not None or self.verdicts >= VERDICTS_OF_A_JUDGE:
+        if (
+            watch.judge_code is not None
+            or self.verdicts >= VERDICTS_OF_A_JUDGE
+            or self.confinement.judge_memory(self.judge_pid) >= JUDGE_KEEPS
+        ):
             self.dismiss_judge()
         return watch
 
@@ -94,7 +99,8 @@ class Server:
             keep_only(0, 0, 0, program, checks, report)
             judge.decide_shared(answer.read_all(3), 4, 5)
 
-        watch = Watch(self.control, self.confinement, limits, self.start_answer(limits, both))
+        account, answer_pid = self.start_answer(limits, both)
+        watch = Watch(self.control, account, limits, answer_pid)
         watch.until_over()
         return watch
 
@@ -110,10 +116,10 @@ class Server:
             keep_only(stdin, output_write, errors_write, program)
             return answer.run_script(answer.read_all(3))
 
-        answer_pid = self.start_answer(limits, script)
+        account, answer_pid = self.start_answer(limits, script)
         os.close(output_write)
         os.close(errors_write)
-        watch = Watch(self.control, self.confinement, limits, answer_pid)
+        watch = Watch(self.control, account, limits, answer_pid)
         watch.copy_pipe(output_read, output)
         watch.copy_pipe(errors_read, errors)
         watch.until_over()
@@ -123,12 +129,15 @@ class Server:
 
     # Processes
 
-    def start_answer(self, limits: dict[str, Any], body: Callable[[], int | None]) -> int:
+    def start_answer(
+        self, limits: dict[str, Any], body: Callable[[], int | None]
+    ) -> tuple[Account, int]:
         self.confinement.clean_scratch(limits["file_bytes"])
+        account = Account(self.confinement, limits)
         pid = self.confinement.fork_answer()
         if pid == 0:
             self.in_child(lambda: self.confinement.enter_answer(limits), body)
-        return pid
+        return account, pid
 
     def seat_judge(self) -> socket.socket:
         self.verdicts += 1
@@ -210,7 +219,11 @@ def main() -> None:
     settings = json.loads(sys.argv[1])
     control = socket.socket(fileno=settings["control"])
     confinement = Confinement(
-        settings["namespaces"], settings["user"], settings["scratch"], settings["readable"]
+        settings["namespaces"],
+        settings["user"],
+        settings["scratch"],
+        settings["readable"],
+        *map(Group, settings["groups"]),
     )
     confinement.enter_server()
     preload([*PRELOADED, *settings["packages"]])
@@ -221,6 +234,8 @@ def main() -> None:
     gc.collect()
     gc.freeze()
     gc.disable()
+    if confinement.answers is not None:
+        confinement.answers.settle()
     server = Server(control, confinement, settings["memory"])
     control.send(b'{"ready": true}')
     server.serve_forever()

@@ -31,6 +31,37 @@ def raise_children(directory: str, target: str) -> None:
             os.unlink(entry.path)
 
 
+def larger(directory: str, size: int, files: int) -> bool:
+    """Whether a tree holds more than so many bytes or files, or cannot be looked at."""
+    waiting, found = [directory], 0
+    try:
+        while waiting:
+            for entry in entries(waiting.pop()):
+                found += 1
+                size -= blocks(entry)
+                if found > files or size < 0:
+                    return True
+                if entry.is_dir(follow_symlinks=False):
+                    waiting.append(entry.path)
+    except OSError:
+        return True
+    return False
+
+
+def entries(directory: str) -> list[os.DirEntry[str]]:
+    try:
+        return list(os.scandir(directory))
+    except (FileNotFoundError, NotADirectoryError):  # removed meanwhile
+        return []
+
+
+def blocks(entry: os.DirEntry[str]) -> int:
+    try:
+        return entry.stat(follow_symlinks=False).st_blocks * 512
+    except FileNotFoundError:
+        return 0
+
+
 def remove_tree(path: str | os.PathLike[str]) -> None:
     """Remove a directory, or the link in its place; nothing there is fine."""
     place = os.fspath(path)

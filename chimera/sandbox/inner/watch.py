@@ -8,35 +8,107 @@ import signal
 import socket
 import time
 from contextlib import suppress
-from typing import Any
+from typing import Any, NamedTuple
 
-from .confine import Confinement, read_stat
+from .confine import Confinement
+from .trees import larger
 
 CHUNK = 1 << 16
 LONGEST_LOOK_AWAY = 100  # milliseconds
+STRETCH = 4  # wall time is never more than this many times its limit, whatever the load
+JUDGE_KEEPS = 256 << 20  # bytes a judge may hold between verdicts, and beyond the answer's limit
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
+SOCKET_BYTES = 212_992  # what can wait in a socket, which no process has resident
+MOST_FILES = 4096
+
+
+#: The judge runs the checks on the answer, and again on the record of what it said.
+CHECKED_TWICE = 2
+
+
+class Usage(NamedTuple):
+    """CPU seconds and bytes of the answer and its descendants, how many processes and threads they
+    are, the judge's bytes, and whether one of them all has work to do at this moment, on a
+    processor or waiting for one."""
+
+    cpu: float
+    memory: int
+    processes: int
+    judge_memory: int
+    busy: bool
+
+
+class Account:
+    """What an answer and all it starts use, from before its first process on.
+
+    With a control group the kernel keeps it. Without, it is read off the processes: those that
+    ended are in the times of the one that waited for them, or wait themselves to be waited for.
+    """
+
+    def __init__(self, confinement: Confinement, limits: dict[str, Any]) -> None:
+        self.confinement = confinement
+        self.answers, self.judges = confinement.answers, confinement.judges
+        confinement.count_processes()
+        if self.answers is not None and self.judges is not None:
+            self.answers.bound(limits["memory_bytes"], limits["processes"])
+            self.judges.bound(limits["memory_bytes"] + JUDGE_KEEPS, limits["processes"])
+            self.killed_before = self.answers.kills() + self.judges.kills()
+            self.cpu_before = self.answers.cpu_seconds() - time.process_time()
+
+    def exact_cpu(self) -> float:
+        """All CPU time so far, of the living and the dead; only a control group knows."""
+        if self.answers is None:
+            return 0.0
+        return max(0.0, self.answers.cpu_seconds() - time.process_time() - self.cpu_before)
+
+    def starved(self) -> bool:
+        """Whether the kernel had to end a process for want of memory."""
+        if self.answers is None or self.judges is None:
+            return False
+        return self.answers.kills() + self.judges.kills() > self.killed_before
+
+    def usage(self, answer_pid: int, judge_pid: int) -> Usage:
+        ticks, memory, processes, judge_memory, busy = 0, 0, 0, 0, False
+        for number, fields in self.confinement.processes():
+            if self.confinement.of_the_answer(fields, answer_pid):
+                ticks += sum(map(int, fields[11:15]))
+                memory += (
+                    int(fields[21]) * PAGE + self.confinement.descriptors(number) * SOCKET_BYTES
+                )
+                processes += int(fields[17])
+            elif self.confinement.of_the_judge(number, fields, judge_pid):
+                judge_memory = max(judge_memory, int(fields[21]) * PAGE)
+            else:
+                continue
+            busy = busy or fields[0] == b"R"
+        if self.answers is not None:
+            return Usage(self.exact_cpu(), 0, 0, 0, busy)
+        memory += self.confinement.sockets() * SOCKET_BYTES
+        cpu = max(cpu_time(answer_pid), ticks / TICKS)
+        return Usage(cpu, memory, processes, judge_memory, busy)
 
 
 class Watch:
     """One request: it is over when the judge says so, or ends, or the answer where none judges.
 
     CPU time and memory are those of the answer's process and all it started; the judge has as much
-    CPU time again. Wall time stands still while they wait for a processor, so that a loaded machine
-    decides nothing.
+    of both again. Wall time stands still while they wait for a processor, so that a loaded machine
+    decides little, but never for longer than `STRETCH` allows.
     """
 
     def __init__(
         self,
         control: socket.socket,
-        confinement: Confinement,
+        account: Account,
         limits: dict[str, Any],
         answer_pid: int,
         judge_pid: int = 0,
         bench: socket.socket | None = None,
     ) -> None:
         self.control = control
-        self.confinement = confinement
+        self.account = account
+        self.confinement = account.confinement
         self.limits = limits
         self.answer_pid = answer_pid
         self.judge_pid = judge_pid
@@ -48,8 +120,9 @@ class Watch:
         self.pipes: dict[int, int] = {}
         self.room: dict[int, int] = {}
         self.judge_start = cpu_time(judge_pid)
-        self.deadline = time.monotonic() + limits["wall_seconds"]
         self.looked, self.worked = time.monotonic(), 0.0
+        self.deadline = self.looked + limits["wall_seconds"]
+        self.last_deadline = self.looked + STRETCH * limits["wall_seconds"]
 
     def copy_pipe(self, source: int, target: int) -> None:
         """Copy what comes through a pipe to a file, up to the limit of output."""
@@ -68,12 +141,13 @@ class Watch:
         while not over:
             for descriptor, _ in poll.poll(LONGEST_LOOK_AWAY):
                 if descriptor == self.control.fileno():
+                    self.kill_answer()
                     os._exit(0)  # the host is gone, and all of us go with it
                 if descriptor == awaited:
                     over = True
                 elif not self.copy_some(descriptor):
                     poll.unregister(descriptor)
-            if not over:
+            if not over or self.confinement.must_look:
                 self.check_limits()
         if self.bench:
             self.hear_judge(self.bench)
@@ -93,8 +167,11 @@ class Watch:
         if word != b"done" or self.limit:  # at a limit it was killed, even if it spoke just before
             _, status = os.waitpid(self.judge_pid, 0)
             self.judge_code = os.waitstatus_to_exitcode(status)
-        self.cpu_seconds = cpu_time(self.answer_pid)
-        os.kill(self.answer_pid, signal.SIGKILL)
+        self.cpu_seconds = self.account.exact_cpu()
+        self.kill_answer()
+        if self.account.answers is None:
+            self.reap_answer()
+        self.check_end()
 
     def finish(self) -> None:
         """Reap what was ended; nothing of this request is left afterwards."""
@@ -102,11 +179,22 @@ class Watch:
             self.reap_answer()
 
     def reap_answer(self) -> None:
+        if not self.confinement.namespaces:
+            self.kill_answer()
         _, status, used = os.wait4(self.answer_pid, 0)
         self.answer_code = os.waitstatus_to_exitcode(status)
-        self.cpu_seconds = used.ru_utime + used.ru_stime
+        seconds = used.ru_utime + used.ru_stime
         if not self.confinement.namespaces:
-            end_strays(self.answer_pid, self.judge_pid)
+            seconds += end_strays(self.judge_pid)
+        self.cpu_seconds = self.account.exact_cpu() or seconds
+        self.check_end()
+
+    def check_end(self) -> None:
+        """What no look could see: the whole of the CPU time, and a death for want of memory."""
+        if self.limit is None and self.account.starved():
+            self.limit = "memory"
+        elif self.limit is None and self.cpu_seconds >= self.limits["cpu_seconds"]:
+            self.limit = "CPU time"
 
     def reply(self) -> dict[str, Any]:
         return {
@@ -130,43 +218,47 @@ class Watch:
         return bool(data)
 
     def check_limits(self) -> None:
-        used, memory, busy = self.usage()
+        seen = self.account.usage(self.answer_pid, self.judge_pid)
         judged = cpu_time(self.judge_pid) - self.judge_start if self.judge_pid else 0.0
-        now, worked = time.monotonic(), used + judged
-        if busy:  # what was not worked since the last look went into waiting for a turn
-            self.deadline += max(0.0, now - self.looked - max(0.0, worked - self.worked))
+        now, worked = time.monotonic(), seen.cpu + judged
+        if seen.busy:  # what was not worked since the last look went into waiting for a turn
+            waited = max(0.0, now - self.looked - max(0.0, worked - self.worked))
+            self.deadline = min(self.deadline + waited, self.last_deadline)
         self.looked, self.worked = now, worked
-        if max(used, judged) >= self.limits["cpu_seconds"]:
+        if max(seen.cpu, judged / CHECKED_TWICE) >= self.limits["cpu_seconds"]:
             self.stop("CPU time")
-        elif memory >= self.limits["memory_bytes"]:
+        elif self.too_large(seen):
             self.stop("memory")
+        elif seen.processes > self.limits["processes"]:
+            self.stop("processes")
+        elif not self.confinement.namespaces and larger(
+            self.confinement.scratch, self.limits["file_bytes"], MOST_FILES
+        ):
+            self.stop("file size")
         elif now >= self.deadline:
             self.stop("wall time")
 
-    def usage(self) -> tuple[float, int, bool]:
-        """CPU seconds and resident bytes of the answer and its descendants, and whether one of them
-        or the judge has work to do at this moment, on a processor or waiting for one."""
-        used, memory, busy = cpu_time(self.answer_pid), 0, False
-        if not self.confinement.namespaces:  # the processes of others are there as well
-            pids = [pid for pid in (self.answer_pid, self.judge_pid) if pid]
-            return used, memory, any(state(pid) == b"R" for pid in pids)
-        ticks, proc = 0, self.confinement.proc
-        for pid in filter(str.isdigit, os.listdir(proc)):
-            with suppress(OSError):
-                fields = read_stat(pid, proc)
-                busy = busy or (fields[0] == b"R" and pid != self.confinement.number)
-                if fields[3] != self.confinement.session:
-                    ticks += sum(map(int, fields[11:15]))
-                    memory += int(fields[21]) * PAGE
-        return max(used, ticks / TICKS), memory, busy
+    def too_large(self, seen: Usage) -> bool:
+        most = self.limits["memory_bytes"]
+        too_large = seen.memory >= most or seen.judge_memory >= most + JUDGE_KEEPS
+        return too_large or self.account.starved()
 
     def stop(self, limit: str) -> None:
         if self.limit is not None:
             return
         self.limit = limit
-        for pid in (self.answer_pid, self.judge_pid):
-            if pid and self.answer_code is None:
-                os.kill(pid, signal.SIGKILL)
+        self.kill_answer()
+        if self.judge_pid:
+            os.kill(self.judge_pid, signal.SIGKILL)
+
+    def kill_answer(self) -> None:
+        """End it with all it started: a process namespace dies with its first process, and without
+        one no descendant can leave the answer's process group."""
+        if self.answer_code is None:
+            os.kill(self.answer_pid, signal.SIGKILL)
+            if not self.confinement.namespaces:
+                with suppress(ProcessLookupError):  # killed before it had made its group
+                    os.killpg(self.answer_pid, signal.SIGKILL)
 
 
 def cpu_time(pid: int) -> float:
@@ -177,26 +269,20 @@ def cpu_time(pid: int) -> float:
         return 0.0
 
 
-def state(pid: int) -> bytes:
-    """R for a process on a processor or waiting for one; nothing when it has ended."""
-    try:
-        return read_stat(pid)[0]
-    except OSError:
-        return b""
-
-
 def readable(descriptor: int) -> bool:
     return bool(select.select([descriptor], [], [], 0)[0])
 
 
-def end_strays(answer_pid: int, judge_pid: int) -> None:
-    """Without a process namespace: end what an answer left behind; orphans have come to us."""
-    with suppress(ProcessLookupError):
-        os.killpg(answer_pid, signal.SIGKILL)
+def end_strays(judge_pid: int) -> float:
+    """Without a process namespace: end what an answer left behind, since orphans have come to us;
+    their CPU seconds."""
+    seconds = 0.0
     while strays := children() - {judge_pid}:
         for pid in strays:
             os.kill(pid, signal.SIGKILL)
-            os.waitpid(pid, 0)
+            used = os.wait4(pid, 0)[2]
+            seconds += used.ru_utime + used.ru_stime
+    return seconds
 
 
 def children() -> set[int]:

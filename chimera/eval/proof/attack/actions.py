@@ -312,4 +312,63 @@ FORGERIES = {
     ),
 }  # fmt: skip
 
-ACTIONS: dict[str, str] = {**EXITS, **PROCESSES, **RESOURCES, **REACHES, **FORGERIES}
+#: Uses more than its limits where a look at processes would not see it, or reaches other answers.
+EVASIONS = {
+    "children-nobody-waits-for": (
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "for _ in range(200):\n"
+        "    if os.fork() == 0:\n"
+        "        end = time.process_time() + 0.02\n"
+        "        while time.process_time() < end:\n            pass\n"
+        "        os._exit(0)\n"
+        "    time.sleep(0.02)"
+    ),
+    "chain-of-processes": (
+        "import os, signal, time\nsignal.signal(signal.SIGCHLD, signal.SIG_IGN)\n"
+        "if os.fork() == 0:\n"
+        "    while os.fork() == 0:\n        sum(range(10**6))\n"
+        "    os._exit(0)\n"
+        "time.sleep(1000)"
+    ),
+    "pages-not-resident": (
+        "import mmap, os, time\n"
+        "for _ in range(7):\n    if os.fork() == 0:\n        break\n"
+        "block = mmap.mmap(-1, 200 << 20)\n"
+        "for at in range(0, len(block), 1 << 20):\n"
+        "    block[at : at + (1 << 20)] = bytes(1 << 20)\n"
+        "    block.madvise(mmap.MADV_DONTNEED, at, 1 << 20)\n"
+        "time.sleep(1000)"
+    ),
+    "socket-buffers": (
+        "import os, socket, time\n"
+        "for _ in range(15):\n    if os.fork() == 0:\n        break\n"
+        "ends = [end for _ in range(115) for end in socket.socketpair()]\n"
+        "for end in ends:\n"
+        "    end.setblocking(False)\n"
+        "    try:\n        while end.send(bytes(1 << 16)):\n            pass\n"
+        "    except BlockingIOError:\n        pass\n"
+        "time.sleep(1000)"
+    ),
+    "lock-a-library": (
+        "import fcntl, os\nfile = os.open(os.__file__, os.O_RDONLY)\n"
+        "fcntl.flock(file, fcntl.LOCK_EX)\nfcntl.fcntl(file, fcntl.F_GETLK, bytes(32))"
+    ),
+    "notices-of-files": (
+        "import ctypes, os\nlibc = ctypes.CDLL(None)\n"
+        "if libc.inotify_add_watch(libc.inotify_init(), os.__file__.encode(), 0xFFF) < 0:\n"
+        "    raise OSError('refused')"
+    ),
+    "signal-by-descriptor": (
+        "import fcntl, os\nreading, writing = os.pipe()\n"
+        "fcntl.fcntl(reading, fcntl.F_SETOWN, os.getppid() or 1)\n"
+        "fcntl.fcntl(reading, 10, 9)\n"
+        "fcntl.fcntl(reading, fcntl.F_SETFL, os.O_ASYNC)\nos.write(writing, b'x')"
+    ),
+    "limit-parent": (
+        "import os, resource\nresource.prlimit(os.getppid() or 1, resource.RLIMIT_NOFILE, (3, 3))"
+    ),
+}
+
+ACTIONS: dict[str, str] = {
+    **EXITS, **PROCESSES, **RESOURCES, **REACHES, **FORGERIES, **EVASIONS,
+}  # fmt: skip
