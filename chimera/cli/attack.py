@@ -11,6 +11,7 @@ import click
 from chimera.cli.evaluation import default_environment, select_tasks
 from chimera.cli.main import EXIT_DONE, EXIT_GATE
 from chimera.cli.options import config_option, json_option, option, pairs
+from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.proof.attack.run import AttackReport, attack, markdown, table
 from chimera.eval.registry import create_benchmark
@@ -67,7 +68,7 @@ def command(
     backend = StartBackend(environment or default_environment(benchmark))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
-        click.echo(json.dumps(_as_json(report)))
+        echo(json.dumps(_as_json(report)))
     else:
         _show(report)
     return EXIT_DONE if report.held else EXIT_GATE
@@ -93,7 +94,7 @@ def _write_table(file: Path) -> int:
     rows = (*found.values(), *on_patches.values())
     outcomes = [outcome for row in rows for outcome in row.values()]
     bad = [outcome for outcome in outcomes if not outcome.startswith(("failed", "error"))]
-    click.echo(f"{len(outcomes)} attacks tried, {len(bad)} got through; table: {file}")
+    echo(f"{len(outcomes)} attacks tried, {len(bad)} got through; table: {file}")
     return EXIT_GATE if bad else EXIT_DONE
 
 
@@ -119,8 +120,8 @@ def _as_json(report: AttackReport) -> dict[str, object]:
 def _show(report: AttackReport) -> None:
     for each in report.findings:
         mark = "held" if each.held else "BROKE"
-        click.echo(f"{mark:<6}{each.status:<8}{each.attack:<38}{each.why[:90]}")
+        echo(f"{mark:<6}{each.status:<8}{each.attack:<38}{each.why[:90]}")
     held = sum(each.held for each in report.findings)
-    click.echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off")
+    echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off")
     for trace in report.traces:
-        click.echo(f"left on the host: {trace}")
+        echo(f"left on the host: {trace}")

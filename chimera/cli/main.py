@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from chimera import __version__
+from chimera.cli.terminal import echo
 from chimera.errors import ChimeraError, UsageError
 
 #: name → (module with `command`, the line `chimera --help` shows)
@@ -73,10 +74,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(EXIT_USAGE)
     except KeyboardInterrupt:
-        click.echo("chimera: interrupted", err=True)
+        echo("chimera: interrupted", err=True)
         sys.exit(EXIT_INTERRUPTED)
     except ChimeraError as error:
-        click.echo(f"chimera: {error}", err=True)
+        echo(f"chimera: {error}", err=True)
         sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_INCOMPLETE)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
