@@ -13,6 +13,7 @@ from chimera.cli.evaluation import Output, Settings, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, runs_dir
+from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.store import RunStore
 
 
@@ -97,12 +98,12 @@ def _resumed(
 ) -> Settings:
     """The stored run's settings, changed by what was given on this command line."""
     with RunStore(find_run(resume, runs_dir(runs))) as store:
-        stored = store.manifest().get("settings")
-    if not stored:
+        manifest = store.manifest()
+    if not manifest.get("settings"):
         raise UsageError(f"the run '{resume}' was not made by `chimera eval`; it cannot be resumed")
     told = {
         f.name: given[f.name]
         for f in fields(Settings)
         if context.get_parameter_source(f.name) not in (ParameterSource.DEFAULT, None)
     }
-    return Settings.of_manifest({**stored, **told})
+    return Settings.of_manifest(usable_settings(manifest, told))

@@ -16,6 +16,7 @@ import msgspec
 
 from chimera.cli.display import create_display, print_summary
 from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE, EXIT_INTERRUPTED
+from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark, cache_dir
@@ -26,6 +27,7 @@ from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.trial import StartBackend
 from chimera.providers.meter import Limits
+from chimera.text import one_line
 from chimera.types import JSON
 
 
@@ -59,13 +61,12 @@ class Settings:
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> Settings:
-        known = {f.name for f in fields(cls)}
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in stored.items()
-            if key in known
-        }
-        return cls(**values)
+        """Stored settings, once each is of its type."""
+        values = {f.name: stored[f.name] for f in fields(cls) if f.name in stored}
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the run's settings are damaged: {error}") from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -144,7 +145,7 @@ def drive(harness: Harness, store: RunStore, output: Output, *, samples: int = 1
         write_output(result, output.file)
     if output.as_json:
         summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
-        click.echo(msgspec.json.encode(summary).decode())
+        echo(msgspec.json.encode(summary).decode())
     else:
         print_summary(result, samples=samples, elapsed=time.monotonic() - began)
     return exit_code(result, output.fail_under)
@@ -279,7 +280,7 @@ def _print_plan(
     click.echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
     click.echo(
         "tasks        "
-        + ", ".join(task["id"] for task in tasks[:5])
+        + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
     click.echo("Nothing was run (--dry-run).")

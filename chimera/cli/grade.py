@@ -13,16 +13,22 @@ import msgspec
 from chimera.cli.evaluation import Output, Settings, default_environment, describe, drive
 from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE
 from chimera.cli.options import config_option, json_option, option, pairs, runs_dir_option
+from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.predictions import Stored, plan
 from chimera.eval.harness import Harness
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.store import RunStore
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import TrialRecord
 from chimera.eval.workers import ThreadExecutor
+from chimera.text import one_line
+
+#: The settings of a run that grading it again makes use of.
+USED = ("benchmark", "dataset", "option", "environment", "predictions")
 
 
 @click.command("grade")
@@ -67,9 +73,15 @@ def command(
       chimera grade latest --check       # do all stored verdicts still hold?
     """
     if run is not None:
-        if predictions is not None:
-            raise UsageError("give either a RUN or --predictions, not both")
-        return _grade_again(run, runs_dir, check=check, workers=concurrency, as_json=as_json)
+        given = {
+            "benchmark": benchmark,
+            "dataset": dataset,
+            "option": options or None,
+            "environment": environment,
+            "predictions": None if predictions is None else str(predictions),
+        }
+        told = {name: value for name, value in given.items() if value is not None}
+        return _grade_again(run, runs_dir, told, check=check, workers=concurrency, as_json=as_json)
     if not benchmark or predictions is None:
         raise UsageError("give a RUN, or --benchmark NAME with --predictions FILE")
     if check:
@@ -131,29 +143,39 @@ def _grading_backend(benchmark: Benchmark[Any]) -> str:
 
 
 def _grade_again(
-    name: str, runs: Path | None, *, check: bool, workers: int | None, as_json: bool
+    name: str,
+    runs: Path | None,
+    told: dict[str, Any],
+    *,
+    check: bool,
+    workers: int | None,
+    as_json: bool,
 ) -> int:
-    with RunStore(find_run(name, runs_dir(runs))) as store:
+    with RunStore(find_run(name, runs_dir(runs)), write=not check) as store:
         manifest = store.manifest()
-        stored = manifest.get("settings")
-        if not stored:
+        if not manifest.get("settings"):
             raise UsageError(f"the run '{name}' does not say how it was made; it cannot be graded")
+        stored = usable_settings(manifest, told, USED)
         settings = Settings.of_manifest(stored)
         benchmark = create_benchmark(
             settings.benchmark, dataset=settings.dataset, options=pairs(settings.option, "--option")
         )
-        tasks = _tasks_of(benchmark, manifest.get("predictions"))
+        tasks = _tasks_of(benchmark, stored.get("predictions"))
         if not benchmark.regradable:
             raise UsageError(
                 f"{benchmark.name()} is graded in the agent's own environment, which is gone; "
                 "run it again instead"
             )
         changed = errors = graded = 0
-        for before, after in _verdicts_again(store, benchmark, tasks, manifest, workers):
+        for before, after in _verdicts_again(
+            store, benchmark, tasks, settings.environment, workers
+        ):
             graded += 1
             if after.verdict is None:
                 errors += 1
-                click.echo(f"no verdict: {before.task_id}#{before.sample}: {after.why}", err=True)
+                echo(
+                    f"no verdict: {one_line(before.task_id)}#{before.sample}: {after.why}", err=True
+                )
                 continue
             if not _same(before, after):
                 changed += 1
@@ -187,10 +209,10 @@ def _verdicts_again(
     store: RunStore,
     benchmark: Benchmark[Any],
     tasks: dict[str, Any],
-    manifest: dict[str, Any],
+    environment: str | None,
     workers: int | None,
 ) -> Iterator[tuple[TrialRecord, TrialRecord]]:
-    start = StartBackend(manifest.get("environment") or "none")
+    start = StartBackend(environment or "none")
 
     def again(key: tuple[str, int]) -> tuple[TrialRecord, TrialRecord] | None:
         before = store.record(*key)
@@ -238,9 +260,9 @@ def _report_change(before: TrialRecord, after: TrialRecord, *, as_json: bool) ->
         "why": after.why,
     }
     if as_json:
-        click.echo(msgspec.json.encode(change).decode())
+        echo(msgspec.json.encode(change).decode())
     else:
-        click.echo(
-            f"changed: {before.task_id}#{before.sample} {before.status} → {after.status}  "
-            f"{after.why}"
+        echo(
+            f"changed: {one_line(before.task_id)}#{before.sample} {before.status} → {after.status}"
+            f"  {after.why}"
         )
