@@ -141,7 +141,6 @@ _COSTS = (
 _MANIFEST: Mapping[str, Any] = {
     "environment": str | None,
     "identity": dict[str, Any],
-    "model": str | None,
     "planned": Count,
     "predictions": str | None,
     "samples": Annotated[int, Meta(ge=1, lt=2**31)],
