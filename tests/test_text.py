@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimera.text import file_name, first_line, one_line, printable, storable, storable_value
@@ -39,6 +39,7 @@ def test_ordinary_text_is_printed_as_it_is(text):
     assert printable(text) == text
 
 
+@settings(deadline=None)
 @given(st.recursive(st.text(), lambda inner: st.lists(inner) | st.dictionaries(st.text(), inner)))
 def test_json_is_the_same_document_when_it_is_printed(value):
     assert json.loads(printable(json.dumps(value, ensure_ascii=False))) == value

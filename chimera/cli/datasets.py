@@ -9,11 +9,11 @@ from typing import Any
 import click
 
 from chimera.cli.options import json_option, option
+from chimera.cli.terminal import echo
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.data.datasets import DatasetBenchmark, datasets_dir
-from chimera.eval.data.pull import SOURCES
+from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.pull import pull as fetch
-from chimera.eval.registry import BENCHMARKS, benchmark_class
+from chimera.eval.registry import adapters, benchmark_class
 
 
 @click.group("datasets")
@@ -32,26 +32,29 @@ def command() -> None:
 @json_option
 def list_(*, as_json: bool) -> None:
     """Every benchmark with the place of its data, or how to get it."""
-    found = []
-    for slug in sorted(BENCHMARKS):
-        place, hint = _place(slug)
-        found.append({"benchmark": slug, "path": place, "pull": slug in SOURCES, "setup": hint})
+    found = [
+        {
+            "benchmark": slug,
+            "path": _place(adapter),
+            "pull": bool(adapter.sources),
+            "setup": adapter.setup,
+        }
+        for slug, adapter in adapters().items()
+        if issubclass(adapter, DatasetBenchmark)
+    ]
     if as_json:
-        click.echo(json.dumps(found))
+        echo(json.dumps(found))
         return
     for row in found:
         state = row["path"] or ("absent; pull fetches it" if row["pull"] else "absent")
-        click.echo(f"{row['benchmark']:<20} {state}")
+        echo(f"{row['benchmark']:<20} {state}")
 
 
 @command.command("path")
 @click.argument("name")
 def path(*, name: str) -> None:
     """The file or directory the data of NAME is read from; exit code 2 when it is absent."""
-    benchmark = _dataset_benchmark(name)
-    if benchmark is None:
-        raise UsageError(f"'{name}' reads no data set")
-    click.echo(benchmark.source())
+    echo(_adapter(name)().dataset().source())
 
 
 @command.command("pull")
@@ -64,27 +67,19 @@ def path(*, name: str) -> None:
 def pull(*, names: tuple[str, ...], to: Path | None) -> None:
     """Fetch the data of NAMES from its pinned source and check it."""
     for name in names:
-        slug = getattr(benchmark_class(name), "slug", name)
-        for file in fetch(slug, target=to):
-            click.echo(file)
+        for file in fetch(_adapter(name), target=to):
+            echo(file)
 
 
-def _dataset_benchmark(name: str) -> DatasetBenchmark[Any] | None:
+def _adapter(name: str) -> type[DatasetBenchmark[Any]]:
     cls = benchmark_class(name)
-    return cls() if issubclass(cls, DatasetBenchmark) else None
-
-
-def _place(slug: str) -> tuple[str | None, str]:
-    """Where a benchmark's data is, and how to get it when it is nowhere."""
-    try:
-        cls = benchmark_class(slug)
-    except UsageError:
-        return None, ""
-    hint = getattr(cls, "setup", "")
     if not issubclass(cls, DatasetBenchmark):
-        folder = datasets_dir() / slug
-        return (str(folder) if folder.exists() else None), hint
+        raise UsageError(f"'{name}' reads no data set")
+    return cls
+
+
+def _place(adapter: type[DatasetBenchmark[Any]]) -> str | None:
     try:
-        return str(cls().place()), hint
-    except (DatasetError, TypeError):
-        return None, hint
+        return str(adapter().dataset().place())
+    except DatasetError:
+        return None

@@ -3,18 +3,63 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
-from chimera.eval.values import Prediction, Submission, Task, Verdict
+from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
 from chimera.types import JSON, AgentResult
 
 TaskT = TypeVar("TaskT", bound=Task)
-StartEnvironment = Callable[[EnvironmentSpec], Environment]
+#: What an answer is to a grader; the catalogue of hostile answers has some for each.
+AttackKind = Literal["python tests", "python calls", "python scripts", "text"]
+
+
+class StartEnvironment(ABC):
+    """Starts environments: with a named backend, or by a user's own function."""
+
+    #: The backend's name; empty where a user's function starts what it likes.
+    backend: str = ""
+
+    @abstractmethod
+    def __call__(self, spec: EnvironmentSpec) -> Environment: ...
+
+    def without_network(self) -> StartEnvironment:
+        """The same for checks, which are not allowed what the user allowed the agent."""
+        return self
+
+
+@dataclass(frozen=True, slots=True)
+class OfficialGrader:
+    """The published grader of a benchmark, driven by `program` in an interpreter that has it.
+
+    The program reads `settings` as the first line of its standard input, then one answer a line
+    (`task`, `text`), and prints a verdict for each (`passed`, `note`), all as JSON.
+    """
+
+    name: str
+    program: Path
+    settings: Mapping[str, JSON] = field(default_factory=dict)
+    variables: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run to be written in a benchmark's own format: one record for each task and sample."""
+
+    name: str
+    model: str
+    records: Iterable[TrialRecord]
+    #: The ids of all tasks that could have been answered.
+    tasks: Sequence[str]
+
+
+#: Writes files below a directory; those that a person should look at first.
+Export = Callable[[StoredRun, Path], Sequence[Path]]
 
 
 class Benchmark(ABC, Generic[TaskT]):
@@ -23,6 +68,15 @@ class Benchmark(ABC, Generic[TaskT]):
     Implement `name`, `tasks` and `evaluate` (or `grade`, for verdicts that say why).
     """
 
+    # --- facts
+
+    #: The name users type, that of the data set's folder, and other names people know it by.
+    slug: ClassVar[str] = ""
+    aliases: ClassVar[Sequence[str]] = ()
+    #: What it asks, in a line, for people who choose.
+    description: ClassVar[str] = ""
+    #: What it needs beside its data: "docker", "judge model", "sites", …
+    needs: ClassVar[Sequence[str]] = ()
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
     grading: Literal["same", "fresh", "none"] = "same"
@@ -34,6 +88,12 @@ class Benchmark(ABC, Generic[TaskT]):
     trials_per_core: ClassVar[int] = 4
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
+    #: Formats of its own in which runs can be written: name → who writes it.
+    exports: ClassVar[Mapping[str, Export]] = {}
+    #: Which hostile answers of the catalogue fit its grader, beside those of `attacks`.
+    attack_kind: AttackKind | None = None
+
+    # --- what must be there
 
     @abstractmethod
     def name(self) -> str: ...
@@ -51,6 +111,8 @@ class Benchmark(ABC, Generic[TaskT]):
             raise UsageError(f"{type(self).__name__} implements neither evaluate() nor grade()")
         reply = submission.text if submission.raw is None else submission.raw
         return Verdict.of(self.evaluate(task, reply, env))
+
+    # --- from the agent to what is graded
 
     def extract(self, task: TaskT, reply: str) -> Submission:
         """The answer in a model's whole reply."""
@@ -72,10 +134,37 @@ class Benchmark(ABC, Generic[TaskT]):
         """The fresh environment for `grading = "fresh"`."""
         return start(self.environment(task))
 
+    def agent_seconds(self, task: TaskT) -> float | None:
+        """How long the protocol lets an agent work on the task; None: as long as the run allows."""
+        return None
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        """A copy of the agent as the protocol wants it: a step budget, a tool."""
+        return agent
+
     @property
     def regradable(self) -> bool:
         """Whether a stored submission is all that `grade` needs."""
         return self.grading != "same"
+
+    def read_predictions(self, path: Path) -> Iterable[Prediction] | None:
+        """Stored answers in an official format of its own; None when the file is in the common one
+        (`chimera.eval.data.predictions`)."""
+        return None
+
+    def missing(self) -> Sequence[tuple[str, str]]:
+        """What it needs beside its data and this machine lacks, each with how to get it."""
+        return ()
+
+    def options(self) -> dict[str, JSON]:
+        """The settings that could change an outcome; part of what resume matches on."""
+        return {}
+
+    # --- what proves the grader
+
+    def graded_as(self) -> str:
+        """What the verdict follows with these options: the official grader and its version."""
+        return "the task's own check"
 
     def gold(self, task: TaskT) -> Submission | None:
         """The reference answer, when the data set has one."""
@@ -88,20 +177,22 @@ class Benchmark(ABC, Generic[TaskT]):
             raise UsageError(f"{self.name()}: task {task['id']} has no reference answer")
         return gold
 
+    def nothing_is_right(self, task: TaskT) -> bool:
+        """Whether the task asks for nothing to be done, so that an empty answer passes."""
+        return False
+
     def mutants(self, task: TaskT) -> Iterable[Submission]:
         """Wrong answers made from the gold one, each of which must fail."""
         return ()
 
-    def read_predictions(self, path: Path) -> Iterable[Prediction]:
-        """Stored answers for `chimera grade`; override where the official format is another."""
-        from chimera.eval.data.predictions import read_predictions
+    def behaves_like_gold(self, task: TaskT, submission: Submission) -> bool:
+        """Whether a mutant that passed is no different from the gold on further inputs either."""
+        return False
 
-        return read_predictions(self, path)
+    def attacks(self, task: TaskT) -> Iterable[tuple[str, Submission]]:
+        """Named answers that try to pass without being right; each must fail."""
+        return ()
 
-    def prepare_agent(self, agent: Agent) -> Agent:
-        """A copy of the agent as the protocol wants it: a step budget, a tool."""
-        return agent
-
-    def options(self) -> dict[str, JSON]:
-        """The settings that could change an outcome; part of what resume matches on."""
-        return {}
+    def official_grader(self, tasks: Sequence[TaskT]) -> OfficialGrader | None:
+        """The published grader to compare with, where one can be driven."""
+        return None

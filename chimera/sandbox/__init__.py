@@ -18,7 +18,9 @@ and cannot be calculated with.
 """
 
 from chimera.sandbox.execute import call_function, judge_calls, run_cases, run_program, run_tests
-from chimera.sandbox.launch import namespaces_available
+from chimera.sandbox.inner.codec import dump as dump_plain
+from chimera.sandbox.inner.codec import load as load_plain
+from chimera.sandbox.inner.trees import remove_tree
 from chimera.sandbox.pool import close_all
 from chimera.sandbox.values import Call, Isolation, Limits, Outcome, ProgramResult
 
@@ -30,8 +32,10 @@ __all__ = [
     "ProgramResult",
     "call_function",
     "close_all",
+    "dump_plain",
     "judge_calls",
-    "namespaces_available",
+    "load_plain",
+    "remove_tree",
     "run_cases",
     "run_program",
     "run_tests",

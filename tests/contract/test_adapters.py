@@ -10,7 +10,7 @@ import pytest
 import chimera.eval.benchmarks as exported
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.harness import digest
+from chimera.eval.harness import content_digest
 from chimera.eval.proof.status import OFFICIAL, benchmark_states, markdown_table
 from chimera.eval.registry import ALIASES, BENCHMARKS, benchmark_class, create_benchmark
 
@@ -67,8 +67,8 @@ def test_real_tasks_are_whole_values(slug, dataset):
     assert all(isinstance(task["prompt"], str) and task["prompt"].strip() for task in tasks)
     sample = tasks[0]
     assert pickle.loads(pickle.dumps(sample)) == sample
-    assert digest(sample) == digest(pickle.loads(pickle.dumps(sample)))
-    digest(benchmark.options())
+    assert content_digest(sample) == content_digest(pickle.loads(pickle.dumps(sample)))
+    content_digest(benchmark.options())
     again = pickle.loads(pickle.dumps(benchmark))
     assert again.name() == benchmark.name()
 

@@ -5,15 +5,24 @@ from __future__ import annotations
 import importlib
 from typing import Any
 
-from chimera.eval.registry import BENCHMARKS
+#: What users import beside the adapters themselves.
+_VALUES = {"SWEBenchConfig": "swe_bench", "SWEBenchInstance": "swe_bench"}
 
-_MODULES = {attribute: module for module, attribute in BENCHMARKS.values()}
-_MODULES["SWEBenchConfig"] = _MODULES["SWEBenchInstance"] = "swe_bench"
 
-__all__ = sorted(_MODULES)  # the registry is the one list of adapters
+def _exported() -> dict[str, str]:
+    from chimera.eval.registry import adapters
+
+    found = {cls.__name__: cls.__module__ for cls in adapters().values()}
+    return found | {name: f"{__name__}.{module}" for name, module in _VALUES.items()}
+
+
+def __dir__() -> list[str]:
+    return sorted(_exported())
 
 
 def __getattr__(name: str) -> Any:
-    if name not in _MODULES:
+    if name == "__all__":
+        return __dir__()
+    if name.startswith("__") or name not in (exported := _exported()):
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    return getattr(importlib.import_module(f"{__name__}.{_MODULES[name]}"), name)
+    return getattr(importlib.import_module(exported[name]), name)

@@ -7,11 +7,12 @@ failed first attempt the model sees what the tests printed and may try once more
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
-from chimera.errors import DatasetError
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
+from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
 from chimera.eval.benchmarks._aider_polyglot.conversation import (
@@ -24,8 +25,8 @@ from chimera.eval.benchmarks._aider_polyglot.exercises import (
     configured_files,
     declared_tests,
     exercise_files,
-    exercises_root,
-    is_exercises_root,
+    exercises_in,
+    exercises_source,
     reference_files,
 )
 from chimera.eval.benchmarks._aider_polyglot.languages import (
@@ -34,8 +35,10 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     run_command,
     run_tests,
 )
-from chimera.eval.data.archives import archives_in, unpacked
-from chimera.eval.data.datasets import DatasetBenchmark, Row, digest, rows
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.rows import Row, rows
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -68,10 +71,36 @@ class PolyglotTask(Task):
     expected_files: NotRequired[dict[str, str]]
 
 
+@dataclass(frozen=True, slots=True)
+class PolyglotOptions(Options):
+    languages: Sequence[str] | None = option(
+        None, "only these; a subset is not comparable with the leaderboard"
+    )
+    language: str | None = option(
+        None, "only this one, where `languages` names none", outcome=False
+    )
+    attempts: int = option(2, "how often a model may hand in; official: 2", least=1)
+    timeout: float = option(
+        TEST_SECONDS,
+        "seconds of one test run, official: 180; C++ and Java need 15 CPU seconds of them",
+    )
+
+    def __post_init__(self) -> None:
+        chosen = self.languages or ([self.language] if self.language else [])
+        for name in chosen:
+            if name not in LANGUAGES:
+                raise UsageError(f"unknown language {name!r}; known: {', '.join(LANGUAGES)}")
+        object.__setattr__(self, "languages", tuple(dict.fromkeys(chosen)))
+        Options.__post_init__(self)
+
+
 class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     """`languages` (a list) wins over `language`; both empty means all six."""
 
     slug = "aider-polyglot"
+    aliases = ("aider", "polyglot")
+    description = "225 Exercism exercises in six languages, two attempts each"
+    needs = ("compilers",)
     trials_per_core = 1
     grading = "fresh"
     environments = ("bubblewrap", "local")
@@ -80,61 +109,31 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         "then fetch what the tests need: python -m chimera.eval.benchmarks._aider_polyglot.caches"
     )
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        languages: Sequence[str] | None = None,
-        language: str | None = None,
-        attempts: int = 2,
-        timeout: float = TEST_SECONDS,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        chosen = list(languages) if languages else [language] if language else []
-        unknown = sorted(set(chosen) - set(LANGUAGES))
-        if unknown:
-            raise DatasetError(f"unknown language {unknown[0]!r}; known: {', '.join(LANGUAGES)}")
-        if attempts < 1:
-            raise DatasetError(f"attempts must be at least 1, got {attempts}")
-        self.languages = tuple(dict.fromkeys(chosen))
-        self.attempts = attempts
-        self.timeout = timeout
+    option_type = PolyglotOptions
+    settings: PolyglotOptions
 
     def name(self) -> str:
         return f"{self.slug}:{'+'.join(self.languages)}" if self.languages else self.slug
 
-    def options(self) -> dict[str, JSON]:
-        return {
-            "languages": list(self.languages),
-            "attempts": self.attempts,
-            "timeout": self.timeout,
-        }
+    @property
+    def languages(self) -> tuple[str, ...]:
+        """Those that were chosen; none stands for all."""
+        return tuple(self.settings.languages or ())
 
-    def source(self) -> Path:
-        """A directory of exercises (an archive is unpacked once), or a tasks.json."""
-        place = self.place()
-        if place.is_file():
-            return place if place.suffix == ".json" else exercises_root(unpacked(place))
-        if is_exercises_root(place):
-            return place
-        if (place / "tasks.json").is_file():
-            return place / "tasks.json"
-        for archive in archives_in(place):
-            return exercises_root(unpacked(archive))
-        return exercises_root(place)
+    def graded_as(self) -> str:
+        return "the exercises' own tests (aider's benchmark protocol)"
 
-    def dataset_digest(self) -> str:
-        place = self.place()
-        archives = archives_in(place) if place.is_dir() and not is_exercises_root(place) else []
-        return digest(archives[0] if archives else self.source())
+    def dataset(self) -> Dataset:
+        return replace(super().dataset(), locate=exercises_source)
 
     def rows(self) -> Iterator[Row]:
-        source = self.source()
-        if source.is_file():
+        source = self.dataset().source()
+        if source.suffix == ".json":
             yield from rows(source)
             return
+        root = exercises_in(source)
         for language in self.languages or LANGUAGES:
-            for directory in sorted((source / language / "exercises/practice").glob("*/")):
+            for directory in sorted((root / language / "exercises/practice").glob("*/")):
                 yield {"id": f"{language}/{directory.name}", "exercise_dir": str(directory)}
 
     def task(self, row: Row) -> PolyglotTask | None:
@@ -158,7 +157,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             editable=editable,
             tests=files["test"],
             reference=reference_files(directory, files),
-            timeout=float(row.get("timeout_s") or self.timeout),
+            timeout=float(row.get("timeout_s") or self.settings.timeout),
             metadata={"language": language},
         )
         if row.get("test_command"):
@@ -170,8 +169,8 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return task
 
     def _exercise_directory(self, row: Row) -> Path:
-        name, source = str(row.get("exercise_dir", "")), self.source()
-        if source.is_dir():
+        name, source = str(row.get("exercise_dir", "")), self.dataset().source()
+        if source.suffix != ".json":
             return Path(name)
         root = source.parent
         for place in (root / "exercises" / name, root / name):
@@ -188,8 +187,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return self._spec(task, "", {*task["tests"]})
 
     def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
-        inner = start(self.environment(task))
-        return TwoAttempts(inner, self._judge(task, start), task["editable"], self.attempts)
+        inner = machine(start(self.environment(task)))
+        judge = self._judge(task, start)
+        return TwoAttempts(inner, judge, task["editable"], self.settings.attempts)
 
     def open_grading_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
         name = Path(task["directory"]).name
@@ -259,6 +259,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(
                 False, "the files are not the expected ones", metrics, decided_by="diff"
             )
+        env = machine(env)
         for path, content in files.items():
             env.write_file(f"{name}/{path}", content)
         directory = Path(task["directory"])
@@ -289,6 +290,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         yield Submission(files=stubs)
         yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
 
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return missing_toolchains()
+
     def attacks(self, task: PolyglotTask) -> Iterable[tuple[str, Submission]]:
         directory = Path(task["directory"])
         stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
@@ -318,23 +322,23 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
 
 def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
     evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
-    counted = run.result
+    report = run.report
     if run.timed_out:
         why = "the tests did not end within the time limit"
-    elif counted is None:
+    elif report is None:
         last = run.output.strip().splitlines()[-1:] or ["nothing was printed"]
         why = f"there is no test report (exit code {run.exit_code}): {last[0][:200]}"
-    elif counted.failed or counted.errors:
-        bad = next((n for n, outcome in counted.names.items() if outcome != "passed"), "a test")
-        why = f"{counted.failed + counted.errors} of {counted.total} tests failed, first {bad}"
-    elif counted.passed == 0:
+    elif failed := report.failed():
+        total = len(failed) + run.passes
+        why = f"{len(failed)} of {total} tests failed, first {failed[0]}"
+    elif run.passes == 0:
         why = "no test ran"
     elif run.exit_code != 0:
         why = f"the tests passed but the command ended with exit code {run.exit_code}"
-    elif missing := [n for n in declared if not any(n in seen for seen in counted.names)]:
+    elif missing := [n for n in declared if not any(n in seen for seen in report.passed())]:
         why = f"{len(missing)} declared tests did not run, first {missing[0]}"
     else:
-        return _verdict(True, f"{counted.passed} tests passed", metrics, evidence)
+        return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
     metrics = {**metrics, "test_timeouts": int(run.timed_out)}
     if run.exit_code == 0 and not run.timed_out:
         metrics["official"] = True  # upstream asks for nothing but the exit status

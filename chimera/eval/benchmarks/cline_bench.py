@@ -5,55 +5,54 @@ Upstream has folders only; tasks as JSON (a directory of files, one file, or JSO
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimera.eval.data.datasets import SUFFIXES, Row, rows
-from chimera.eval.kits.task_folders.benchmark import (
-    HarborBenchmark,
-    HarborTask,
-    load_task,
-    materialised,
-)
+from chimera.eval.benchmarks._cline_bench.rows import written_out
+from chimera.eval.data.datasets import Dataset
+from chimera.eval.data.rows import SUFFIXES, Row, rows
+from chimera.eval.kits.task_folders.benchmark import HarborBenchmark, HarborOptions
+from chimera.eval.kits.task_folders.folders import HarborTask, folders_in, load_task
+from chimera.eval.options import option
+
+
+@dataclass(frozen=True, slots=True)
+class ClineOptions(HarborOptions):
+    dataset_dir: Path | None = option(
+        None, "the data set's place, by its earlier name", outcome=False
+    )
 
 
 class ClineBench(HarborBenchmark):
-    """`dataset_dir` is an earlier name of `dataset_path`."""
-
     slug = "cline-bench"
+    aliases = ("cline",)
+    description = "Engineering tasks from real sessions with a coding agent"
     default_agent = "react"
-    trials_per_core = 1
     setup = "Put the folder tasks/ of cline/cline-bench (or a .tar.gz, or JSON files) into it."
 
-    def __init__(
-        self,
-        dataset_dir: str | Path | None = None,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        tasks: Sequence[str] | None = None,
-        base_images: Sequence[str] | None = None,
-        network: bool | None = None,
-        time_factor: float = 1.0,
-    ) -> None:
-        super().__init__(
-            dataset_path or dataset_dir, limit, tasks, base_images, network, time_factor
-        )
+    option_type = ClineOptions
+    settings: ClineOptions
+
+    def graded_as(self) -> str:
+        return "Harbor verifier, reward files"
+
+    def dataset(self) -> Dataset:
+        return replace(super().dataset(), given=self.dataset_path or self.settings.dataset_dir)
 
     def rows(self) -> Iterator[Row]:
-        place = self.place()
-        if place.is_file() and place.name.lower().endswith(SUFFIXES):
-            yield from rows(place)
-            return
-        directories = self.directories()
-        if not directories and place.is_dir():
-            yield from rows(place)
-            return
-        yield from ({"directory": str(folder)} for folder in directories)
+        source = self.dataset().source()
+        if source.is_file() and source.name.lower().endswith(SUFFIXES):
+            yield from rows(source)
+        elif folders := folders_in(source):
+            yield from ({"directory": str(folder)} for folder in folders)
+        else:
+            yield from rows(source)
 
     def task(self, row: Row) -> HarborTask | None:
         if "directory" in row:
             return super().task(row)
         name = str(row.get("id") or row["task_id"])
-        if self.task_ids and name not in self.task_ids:
+        if self.settings.tasks and name not in self.settings.tasks:
             return None
-        return load_task(materialised(row))
+        return load_task(written_out(row))

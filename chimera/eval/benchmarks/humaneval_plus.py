@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
-from chimera.eval.kits.evalplus.benchmark import EvalPlusBenchmark
+from chimera.eval.data.sources import Item, WebFile
+from chimera.eval.kits.evalplus.benchmark import RELEASES, EvalPlusBenchmark
 
 
 class HumanEvalPlus(EvalPlusBenchmark):
     slug = "humaneval-plus"
+    aliases = ("human-eval-plus", "humaneval+")
+    description = "HumanEval's 164 tasks with many more inputs"
     setup = (
         "Get it with `chimera datasets pull humaneval-plus`, or put HumanEvalPlus.jsonl.gz there."
     )
@@ -17,4 +20,13 @@ class HumanEvalPlus(EvalPlusBenchmark):
         "HumanEvalPlus-NoExtreme.jsonl.gz",
         "HumanEvalPlus-Mini.jsonl.gz",
     )
-    dataset = "humaneval"
+    sources = (
+        Item(
+            "HumanEvalPlus.jsonl.gz",
+            WebFile(
+                f"{RELEASES}/humanevalplus_release/releases/download/v0.1.10/HumanEvalPlus.jsonl.gz"
+            ),
+            unpacked_md5="fe585eb4df8c88d844eeb463ea4d0302",
+        ),
+    )
+    origin = "humaneval"

@@ -4,20 +4,21 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable, Iterable, Mapping
-from pathlib import Path
-from typing import Any, Literal, get_args
+from dataclasses import dataclass, replace
+from typing import Any, Literal
 
 from chimera.environments.base import Environment
-from chimera.errors import DatasetError
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import Item, WebFile
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
-from chimera.eval.kits.evalplus.benchmark import EvalPlusBenchmark
+from chimera.eval.kits.evalplus.benchmark import RELEASES, EvalPlusBenchmark
 from chimera.eval.kits.python.equivalence import same_behaviour
 from chimera.eval.kits.python.grading import python_tests
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits
-from chimera.types import JSON
 
 Split = Literal["sanitized", "full"]
 Part = Literal["all", "prompt", "test", "validation", "train"]
@@ -27,6 +28,10 @@ FILES: Mapping[str, tuple[str, ...]] = {
     "sanitized": ("sanitized-mbpp.json", "sanitized-mbpp.jsonl", "sanitized-mbpp.json.gz"),
     "full": ("mbpp.jsonl", "mbpp.json", "mbpp.jsonl.gz"),
 }
+PUBLISHED = (
+    "https://raw.githubusercontent.com/google-research/google-research/"
+    "ec7c3d346277b737bc2decffcd1b533d4b7ec105/mbpp"
+)
 PARTS: Mapping[str, range] = {
     "all": range(1, 975),
     "prompt": range(1, 11),
@@ -46,6 +51,17 @@ ZERO_SHOT = QUESTION + "{setup}\nAnswer with the whole program in one Python cod
 ONE_ASSERT = '"""\n{text}\n{tests}\n"""\n'
 
 
+@dataclass(frozen=True, slots=True)
+class MBPPOptions(Options):
+    split: Split = option("sanitized", "the 427 checked problems, or all 974")
+    part: Part = option("all", "the paper's parts; `test` (ids 11 to 510) is what people publish")
+    prompt: Prompt = option(
+        "three-shot",
+        "the paper's with tasks 2, 3 and 4 as examples; all asserts and no example; or a docstring "
+        "with the first assert, the others hidden",
+    )
+
+
 class MBPPTask(Task):
     code: str
     entry_point: str | None
@@ -56,45 +72,39 @@ class MBPPTask(Task):
 
 class MBPP(DatasetBenchmark[MBPPTask]):
     slug = "mbpp"
+    description = "Short Python functions from a sentence and three asserts"
     setup = (
         "Get it with `chimera datasets pull mbpp`, or put sanitized-mbpp.json (427 problems) "
         "or mbpp.jsonl (974) there."
     )
+    sources = (
+        Item(
+            "mbpp.jsonl",
+            WebFile(f"{PUBLISHED}/mbpp.jsonl"),
+            sha256="ccf64ceae9c5403bf50a044cb6d505bfd2a2963ee58338ba268fd65beab92a9f",
+        ),
+        Item(
+            "sanitized-mbpp.json",
+            WebFile(f"{PUBLISHED}/sanitized-mbpp.json"),
+            sha256="ca95deaa9a01ef0a6f439f88bcf0dd3db3563d22f22aad6cae04ebb9a8d8c8e9",
+        ),
+    )
     grading = "none"
+    attack_kind = "python tests"
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        split: Split = "sanitized",
-        limit: int | None = None,
-        part: Part = "all",
-        prompt: Prompt = "three-shot",
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        for name, value, known in (
-            ("split", split, get_args(Split)),
-            ("part", part, get_args(Part)),
-            ("prompt", prompt, get_args(Prompt)),
-        ):
-            if value not in known:
-                raise DatasetError(f"mbpp: no {name} '{value}'; there are: {', '.join(known)}")
-        self.split, self.part, self.prompt = split, part, prompt
-        self._examples: str | None = None
+    option_type = MBPPOptions
+    settings: MBPPOptions
 
-    def source(self) -> Path:
-        place = self.place()
-        if not place.is_dir():
-            return place
-        for name in FILES[self.split]:
-            if (place / name).exists():
-                return place / name
-        raise self._missing(place / FILES[self.split][0])
+    _examples: str | None = None
+
+    def dataset(self) -> Dataset:
+        return replace(super().dataset(), files=FILES[self.settings.split])
 
     def task(self, row: Row) -> MBPPTask | None:
         number = int(row["task_id"])
-        if number not in PARTS[self.part]:
+        if number not in PARTS[self.settings.part]:
             return None
-        if self.split == "sanitized" and "prompt" not in row:
+        if self.settings.split == "sanitized" and "prompt" not in row:
             raise ValueError(f"task {number} is of the full split; say --option split=full")
         code = row["code"].replace("\r\n", "\n")
         tests = list(row["test_list"])
@@ -119,14 +129,14 @@ class MBPP(DatasetBenchmark[MBPPTask]):
     def _prompt(self, row: Row) -> str:
         text = row.get("prompt") or row["text"]
         shown = list(row["test_list"])[:SHOWN_TESTS]
-        if self.prompt == "one-assert":
+        if self.settings.prompt == "one-assert":
             return ONE_ASSERT.format(text=text, tests=shown[0])
-        if self.prompt == "zero-shot":
+        if self.settings.prompt == "zero-shot":
             setup = row.get("test_setup_code") or ""
             setup = f"\nThey are run after:\n{setup}\n" if setup else ""
             return ZERO_SHOT.format(text=text, tests="\n".join(shown), setup=setup)
         if self._examples is None:
-            found = {int(row["task_id"]): row for row in rows(self.source())}
+            found = {int(row["task_id"]): row for row in self.rows()}
             missing = [number for number in EXAMPLES if number not in found]
             if missing:
                 raise ValueError(f"the three-shot prompt needs tasks {missing}, which are not here")
@@ -140,7 +150,7 @@ class MBPP(DatasetBenchmark[MBPPTask]):
         """Up to `[DONE]`, as the paper has it; then the block that defines the function."""
         text = extract.without_reasoning(reply).partition("[DONE]")[0]
         text = text.rpartition("[BEGIN]")[2]
-        if self.prompt == "one-assert" or extract.fenced_blocks(text):
+        if self.settings.prompt == "one-assert" or extract.fenced_blocks(text):
             text = extract.python_program(text, entry_point=task["entry_point"])
         return Submission(text=text, raw=reply)
 
@@ -148,7 +158,7 @@ class MBPP(DatasetBenchmark[MBPPTask]):
         program = submission.text.replace("\r\n", "\n")
         if submission.form == "completion":  # the protocol cuts what a base model goes on with
             program = program.partition("[DONE]")[0]
-        if submission.form == "completion" and self.prompt == "one-assert":
+        if submission.form == "completion" and self.settings.prompt == "one-assert":
             program = task["prompt"] + program
         program = extract.after_future_imports(program, task["imports"])
         names = [task["entry_point"]] if task["entry_point"] else []
@@ -159,6 +169,9 @@ class MBPP(DatasetBenchmark[MBPPTask]):
         return Verdict(
             verdict.passed, verdict.why, metrics={**verdict.metrics, "challenge": challenge.passed}
         )
+
+    def graded_as(self) -> str:
+        return "google-research/mbpp asserts"
 
     def gold(self, task: MBPPTask) -> Submission:
         return Submission(text=task["code"])
@@ -171,9 +184,6 @@ class MBPP(DatasetBenchmark[MBPPTask]):
         return name is not None and same_behaviour(
             task["code"], submission.text, name, task["tests"]
         )
-
-    def options(self) -> dict[str, JSON]:
-        return {"split": self.split, "part": self.part, "prompt": self.prompt}
 
 
 def _question(row: Row) -> str:
@@ -200,6 +210,8 @@ class MBPPPlus(EvalPlusBenchmark):
     """MBPP+: 378 of MBPP's tasks with many more inputs."""
 
     slug = "mbpp-plus"
+    aliases = ("mbpp+", "mbppplus")
+    description = "378 of MBPP's tasks with many more inputs"
     setup = "Get it with `chimera datasets pull mbpp-plus`, or put MbppPlus.jsonl.gz there."
     files = (
         "MbppPlus.jsonl.gz",
@@ -207,7 +219,14 @@ class MBPPPlus(EvalPlusBenchmark):
         "MbppPlus-v0.2.0.jsonl",
         "MbppPlus-NoExtreme.jsonl.gz",
     )
-    dataset = "mbpp"
+    sources = (
+        Item(
+            "MbppPlus.jsonl.gz",
+            WebFile(f"{RELEASES}/mbppplus_release/releases/download/v0.2.0/MbppPlus.jsonl.gz"),
+            unpacked_md5="ee43ecabebf20deef4bb776a405ac5b1",
+        ),
+    )
+    origin = "mbpp"
 
     def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:
         """JSON has no tuples, sets and complex numbers; EvalPlus says which task had them."""

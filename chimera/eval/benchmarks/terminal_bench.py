@@ -10,9 +10,13 @@ from chimera.eval.kits.task_folders.benchmark import HarborBenchmark
 
 class TerminalBench(HarborBenchmark):
     slug = "terminal-bench"
+    aliases = ("tb2", "terminal-bench-2", "terminalbench")
+    description = "Tasks in a terminal, each with an image and tests of its own"
     default_agent = "terminal"
-    trials_per_core = 1
     setup = (
         "Put the task folders (or a .tar.gz of them) into it: each has task.toml with "
         "tests/test.sh, or task.yaml with run-tests.sh. Containers need docker."
     )
+
+    def graded_as(self) -> str:
+        return "Terminal-Bench 2.0 tests, Harbor rewards"

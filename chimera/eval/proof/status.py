@@ -6,34 +6,10 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
-from chimera.eval.registry import BENCHMARKS
-
-#: What the verdict follows: the official grader and the version it was read from.
-OFFICIAL = {
-    "aider-polyglot": "the exercises' own tests (aider's benchmark protocol)",
-    "aimo": "exact integer of the competition; AIME as in lm-evaluation-harness",
-    "cline-bench": "Harbor verifier, reward files",
-    "context-bench": "letta-evals: exact first, then a judge model",
-    "custom": "the task's own check",
-    "dpai-arena": "the tracks' own tools (JUnit, JaCoCo, static analysis), judge model for reviews",
-    "feature-bench": "fail-to-pass and pass-to-pass lists",
-    "human-eval": "openai/human-eval 6d43fb9",
-    "humaneval-plus": "evalplus 0.3.1",
-    "livecodebench": "LiveCodeBench's published rules",
-    "math-500": "math-verify, string normalisation first",
-    "mbpp": "google-research/mbpp asserts",
-    "mbpp-plus": "evalplus 0.3.1",
-    "swe-bench": "swebench 5.0",
-    "swe-bench-verified": "swebench 5.0",
-    "swe-polybench": "SWE-PolyBench pass rule",
-    "swt-bench": "SWT-Bench: fails before, passes after",
-    "tau-bench": "tau-bench v1 reward",
-    "tau2-bench": "tau2-bench reward bases",
-    "terminal-bench": "Terminal-Bench 2.0 tests, Harbor rewards",
-    "webarena": "WebArena evaluators",
-    "webarena-verified": "WebArena-Verified evaluators",
-}
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.registry import adapters
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,18 +20,20 @@ class BenchmarkStatus:
     gold: str
     nothing: str
     mutants: str
-    official: str
+    graded_as: str
+    description: str
     note: str = ""
 
 
 def benchmark_states() -> list[BenchmarkStatus]:
-    return [_state(slug) for slug in sorted(BENCHMARKS)]
+    return [_state(cls()) for cls in adapters().values()]
 
 
-def _state(slug: str) -> BenchmarkStatus:
+def _state(adapter: Benchmark[Any]) -> BenchmarkStatus:
+    slug, graded_as, description = adapter.slug, adapter.graded_as(), adapter.description
     record = files("chimera.eval.proof").joinpath(f"records/{slug}.json")
     if not record.is_file():
-        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", OFFICIAL[slug])
+        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", graded_as, description)
     content = json.loads(record.read_text(encoding="utf-8"))
     gold, nothing, mutants = (
         content["answers"].get(answer, {"graded": 0, "as_due": 0})
@@ -72,7 +50,8 @@ def _state(slug: str) -> BenchmarkStatus:
         gold=f"{gold['as_due']}/{gold['graded']}",
         nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
         mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
-        official=OFFICIAL[slug],
+        graded_as=graded_as,
+        description=description,
         note=content.get("note", ""),
     )
 
@@ -85,7 +64,7 @@ def markdown_table(states: Iterable[BenchmarkStatus]) -> str:
     ]
     lines += [
         f"| [{s.slug}](benchmarks/{s.slug}.md) | {s.state} | {s.tasks} | {s.gold} | {s.nothing} "
-        f"| {s.mutants} | {s.official} | {s.note} |"
+        f"| {s.mutants} | {s.graded_as} | {s.note} |"
         for s in states
     ]
     return "\n".join(lines) + "\n"

@@ -2,12 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
 
-from chimera.eval.benchmarks.aider_polyglot import TEST_SECONDS, AiderPolyglot
+from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot, PolyglotOptions
 
 SHREW_DEFAULT_LANGUAGES = ("python", "javascript", "rust", "go")
+
+
+@dataclass(frozen=True, slots=True)
+class ShrewPolyglotOptions(PolyglotOptions):
+    """Four languages unless `languages` or `language` says otherwise."""
+
+    def __post_init__(self) -> None:
+        if not self.languages and self.language is None:
+            object.__setattr__(self, "languages", SHREW_DEFAULT_LANGUAGES)
+        PolyglotOptions.__post_init__(self)
 
 
 class ShrewAiderPolyglot(AiderPolyglot):
@@ -16,15 +25,5 @@ class ShrewAiderPolyglot(AiderPolyglot):
     A subset of languages is not comparable with the published leaderboard.
     """
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        languages: Sequence[str] | None = None,
-        language: str | None = None,
-        attempts: int = 2,
-        timeout: float = TEST_SECONDS,
-    ) -> None:
-        if not languages and language is None:
-            languages = SHREW_DEFAULT_LANGUAGES
-        super().__init__(dataset_path, limit, languages, language, attempts, timeout)
+    option_type = ShrewPolyglotOptions
+    settings: ShrewPolyglotOptions

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.humaneval_plus import HumanEvalPlus
 from chimera.eval.benchmarks.mbpp import MBPPPlus
 from chimera.eval.kits.evalplus.benchmark import check
@@ -216,7 +216,7 @@ def test_a_truncated_file_is_refused(tmp_path):
 
 @pytest.mark.parametrize("options", [{"version": "mega"}, {"release": "9"}])
 def test_unknown_settings_are_refused(options):
-    with pytest.raises(DatasetError, match="there are"):
+    with pytest.raises(UsageError, match="must be"):
         HumanEvalPlus(**options)
 
 

@@ -11,7 +11,7 @@ from pathlib import Path
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks._livecodebench import cases, grading, replies
 from chimera.eval.benchmarks.livecodebench import LiveCodeBench
 from chimera.eval.values import Submission
@@ -217,14 +217,14 @@ def test_public_and_private_tests_both_count(folder):
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"scenario": "poetry"}, "no scenario 'poetry'"),
+        ({"scenario": "poetry"}, "scenario must be codegeneration, .* got .poetry."),
         ({"release_version": "v9"}, "no release 'v9'"),
         ({"start_date": "yesterday"}, "not a date"),
-        ({"tests": "some"}, "either all or public"),
+        ({"tests": "some"}, "tests must be all or public"),
     ],
 )
 def test_unknown_settings_are_refused(options, message):
-    with pytest.raises(DatasetError, match=message):
+    with pytest.raises(UsageError, match=message):
         LiveCodeBench(**options)
 
 
@@ -279,7 +279,7 @@ def test_self_repair_asks_about_failed_programs_only(folder):
         for number in (1, 2)
     ]
     (folder / "model_eval_all.json").write_text(json.dumps(entries))
-    benchmark = LiveCodeBench("selfrepair", dataset_path=folder)
+    benchmark = LiveCodeBench(scenario="selfrepair", dataset_path=folder)
 
     (task,) = benchmark.tasks()
 
@@ -300,7 +300,7 @@ def test_self_repair_asks_about_failed_programs_only(folder):
     ],
 )
 def test_real_files(dataset, scenario, count):
-    benchmark = LiveCodeBench(scenario, dataset_path=dataset("livecodebench"))
+    benchmark = LiveCodeBench(scenario=scenario, dataset_path=dataset("livecodebench"))
     tasks = benchmark.tasks()
     golden = [task for task in tasks if benchmark.gold(task) is not None][:40]
 

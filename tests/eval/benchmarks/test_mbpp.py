@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.mbpp import MBPP
 from chimera.eval.values import Submission
 
@@ -182,7 +182,7 @@ def test_gold_passes(dataset, split):
 
 @pytest.mark.parametrize("options", [{"split": "tiny"}, {"part": "x"}, {"prompt": "x"}])
 def test_unknown_settings_are_refused(options):
-    with pytest.raises(DatasetError, match="there are"):
+    with pytest.raises(UsageError, match="must be"):
         MBPP(**options)
 
 

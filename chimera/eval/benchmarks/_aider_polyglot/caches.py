@@ -6,23 +6,23 @@ them read-only and never touch the network.
 
 from __future__ import annotations
 
-import fcntl
 import json
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
+from chimera.cache import file_digest, made, made_once
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS, missing_requirements
-from chimera.eval.data.datasets import cache_dir
 
 #: Raised when what a cache holds changes, so that an older one is not taken for it.
-VERSION = 1
+VERSION = 2
 PREPARE_TIMEOUT = 1200.0
+#: Stands before the compiler: hands out the compiled test main when its source is the known one.
+LAUNCHER = Path(__file__).parent / "launcher.sh"
 
 PYTEST = "pytest==8.3.5"
 NODE_PACKAGES = {
@@ -61,18 +61,14 @@ unicode/utf8
 """.split()  # noqa: SIM905 - a list of 34 lines says no more
 
 
-def cache(language: str) -> Path:
-    return cache_dir() / "polyglot" / f"{language}-{VERSION}"
-
-
 def ready_cache(language: str) -> Path:
     """The filled cache of a language, or an error that says how to fill it."""
     missing = missing_requirements(language)
     if missing:
         names = ", ".join(f"{need.what} ({need.install_command})" for need in missing)
         raise EnvironmentFault(f"{language} exercises need {names}")
-    place = cache(language)
-    if not (place / "ready").exists():
+    place = made("polyglot", f"{language}-{VERSION}")
+    if place is None:
         raise EnvironmentFault(
             f"the packages of {language} exercises are not fetched yet: "
             f"python -m chimera.eval.benchmarks._aider_polyglot.caches {language}"
@@ -82,13 +78,7 @@ def ready_cache(language: str) -> Path:
 
 def prepare(language: str) -> Path:
     """Fill a language's cache; nothing happens when it is filled already."""
-    place = cache(language)
-    place.mkdir(parents=True, exist_ok=True)
-    with _locked(place.with_suffix(".lock")):
-        if not (place / "ready").exists():
-            PREPARE[language](place)
-            (place / "ready").write_text("")
-    return place
+    return made_once("polyglot", f"{language}-{VERSION}", PREPARE[language])
 
 
 def _python(place: Path) -> None:
@@ -109,7 +99,7 @@ def _rust(place: Path) -> None:
     for name, version in CRATES:
         alias = f"{name}-{version}".replace(".", "-")
         lines.append(f'{alias} = {{ package = "{name}", version = "{version}" }}')
-    (place / "src").mkdir(exist_ok=True)
+    (place / "src").mkdir()
     (place / "src/lib.rs").write_text("")
     (place / "Cargo.toml").write_text("\n".join(lines) + "\n")
     _run(["cargo", "vendor", "--quiet", "--versioned-dirs", "vendor"], place)
@@ -117,7 +107,7 @@ def _rust(place: Path) -> None:
 
 def _go(place: Path) -> None:
     module = place / "warm"
-    module.mkdir(exist_ok=True)
+    module.mkdir()
     imports = "\n".join(f'_ "{name}"' for name in GO_PACKAGES if name != "testing")
     (module / "go.mod").write_text("module warm\n\ngo 1.18\n")
     (module / "warm.go").write_text("package warm\n")
@@ -150,7 +140,6 @@ def _java(place: Path) -> None:
 
 def _cpp(place: Path) -> None:
     """Nothing to fetch: the test library is one header that comes with every exercise."""
-    (place / "main").mkdir(exist_ok=True)
 
 
 PREPARE: Mapping[str, Callable[[Path], None]] = {
@@ -172,42 +161,16 @@ def precompiled_main(exercise: Path) -> Path | None:
     source, header = exercise / "test/tests-main.cpp", exercise / "test/catch.hpp"
     if not (source.is_file() and header.is_file()):
         return None
-    from chimera.eval.data.datasets import digest
+    ready_cache("cpp")
 
-    place = ready_cache("cpp") / "main" / digest(source.parent)[:16]
-    with _locked(place.with_suffix(".lock")):
-        if not (place / "tests-main.o").exists():
-            place.mkdir(exist_ok=True)
-            for file in (source, header):
-                shutil.copyfile(file, place / file.name)
-            flags = ["-g", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
-            command = ["g++", *flags, "-c", "tests-main.cpp", "-o", "tests-main.o.part"]
-            _run(command, place)
-            (place / "launcher").write_text(LAUNCHER)
-            (place / "launcher").chmod(0o755)
-            (place / "tests-main.o.part").rename(place / "tests-main.o")
-    return place
+    def compiled(place: Path) -> None:
+        for file in (source, header, LAUNCHER):
+            shutil.copy(file, place / file.name)
+        (place / LAUNCHER.name).chmod(0o755)
+        flags = ["-g", "-std=c++17", "-Wall", "-Wextra", "-Wpedantic", "-Werror"]
+        _run(["g++", *flags, "-c", "tests-main.cpp", "-o", "tests-main.o"], place)
 
-
-#: Stands before the compiler: hands out the compiled test main when its source is the known one.
-LAUNCHER = """#!/bin/sh
-here=$(dirname "$0")
-for argument; do source=$argument; done
-case "$source" in
-*/test/tests-main.cpp)
-    if cmp -s "$source" "$here/tests-main.cpp" &&
-        cmp -s "$(dirname "$source")/catch.hpp" "$here/catch.hpp"; then
-        previous=
-        for argument; do
-            [ "$previous" = -o ] && cp "$here/tests-main.o" "$argument"
-            [ "$previous" = -MF ] && : > "$argument"
-            previous=$argument
-        done
-        exit 0
-    fi ;;
-esac
-exec "$@"
-"""
+    return made_once("polyglot-main", file_digest(source.parent)[:16], compiled)
 
 
 def _run(command: Sequence[str], cwd: Path, variables: Mapping[str, str] | None = None) -> None:
@@ -227,13 +190,6 @@ def _run(command: Sequence[str], cwd: Path, variables: Mapping[str, str] | None 
     if done.returncode != 0:
         text = done.stdout.decode("utf-8", "replace")[-2000:]
         raise EnvironmentFault(f"{' '.join(command[:3])} ended with {done.returncode}:\n{text}")
-
-
-@contextmanager
-def _locked(path: Path) -> Iterator[None]:
-    with path.open("w") as stream:
-        fcntl.flock(stream, fcntl.LOCK_EX)
-        yield
 
 
 def main(arguments: Sequence[str]) -> int:

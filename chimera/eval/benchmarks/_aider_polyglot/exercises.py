@@ -9,24 +9,36 @@ from pathlib import Path, PurePosixPath
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES, Language
-from chimera.eval.data.datasets import Row
+from chimera.eval.data.archives import archives_in, unpacked
+from chimera.eval.data.rows import Row
 
 #: Files that are part of a solution upstream but that nobody may edit.
 READ_ONLY = frozenset({"CMakeLists.txt", "Cargo.toml"})
 HIDDEN = (".meta", ".docs", ".approaches", ".articles")
 
 
-def is_exercises_root(place: Path) -> bool:
-    return any((place / language / "exercises/practice").is_dir() for language in LANGUAGES)
+def exercises_source(place: Path) -> Path | None:
+    """What to read at a place: a tasks.json, an archive, or a directory of exercises."""
+    if place.is_file() or is_exercises_root(place):
+        return place
+    if (place / "tasks.json").is_file():
+        return place / "tasks.json"
+    return next(iter(archives_in(place)), None)
 
 
-def exercises_root(place: Path) -> Path:
+def exercises_in(source: Path) -> Path:
+    """The directory above the languages', in a directory or an archive (unpacked once)."""
+    place = unpacked(source) if source.is_file() else source
     for root in (place, *sorted(p for p in place.iterdir() if p.is_dir())):
         if is_exercises_root(root):
             return root
     raise DatasetError(
         f"{place}: neither a tasks.json nor LANGUAGE/exercises/practice/NAME directories"
     )
+
+
+def is_exercises_root(place: Path) -> bool:
+    return any((place / language / "exercises/practice").is_dir() for language in LANGUAGES)
 
 
 def exercise_files(directory: Path) -> Iterator[Path]:

@@ -5,17 +5,18 @@ from __future__ import annotations
 import re
 import shlex
 import subprocess
-import sys
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
-from chimera.types import CommandResult, TestResult
+from chimera.eval.kits.reports import javascript, junit
+from chimera.eval.kits.reports.report import Report
+from chimera.types import CommandResult
 
 #: Where the runners put reports and build products, beside the exercise.
 SCRATCH = ".scratch"
@@ -42,19 +43,16 @@ class TestRun:
 
     __test__ = False
 
-    result: TestResult | None
+    report: Report | None
     output: str
     exit_code: int
     timed_out: bool
+    passes: int = 0  # tests that passed; a data set's own command only counts them
 
     @property
     def passed(self) -> bool:
-        return (
-            self.exit_code == 0
-            and not self.timed_out
-            and self.result is not None
-            and self.result.all_passed
-        )
+        failed = self.report is None or self.report.failed()
+        return self.exit_code == 0 and not self.timed_out and self.passes > 0 and not failed
 
 
 @dataclass(frozen=True, slots=True)
@@ -70,7 +68,7 @@ class Language:
 
     name: str
     script: str
-    read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
+    read: Callable[[Machine, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
@@ -78,7 +76,7 @@ class Language:
 
 
 def run_tests(
-    env: Environment, language: Language, exercise: str, toolchain: Toolchain, timeout: float
+    env: Machine, language: Language, exercise: str, toolchain: Toolchain, timeout: float
 ) -> TestRun:
     """Run the exercise in the directory `exercise` of `env` by its language's own command."""
     done = env.run_command(
@@ -87,12 +85,15 @@ def run_tests(
         timeout=timeout,
         variables=toolchain.variables,
     )
-    result, output = language.read(env, done)
-    return TestRun(result, output, done.exit_code, done.timed_out)
+    report, output = language.read(env, done)
+    if report is not None and not report.complete:
+        report = None
+    passes = len(report.passed()) if report else 0
+    return TestRun(report, output, done.exit_code, done.timed_out, passes)
 
 
 def run_command(
-    env: Environment,
+    env: Machine,
     language: Language,
     command: str,
     exercise: str,
@@ -107,36 +108,39 @@ def run_command(
         variables=toolchain.variables,
     )
     counts = [int(match[1] or 1) for match in language.summary.finditer(done.output)]
-    result = TestResult(sum(counts), 0, 0) if counts else None
-    return TestRun(result, done.output, done.exit_code, done.timed_out)
+    report = Report() if counts else None
+    return TestRun(report, done.output, done.exit_code, done.timed_out, sum(counts))
 
 
-def _scratch_file(env: Environment, name: str) -> bytes:
+def _scratch_file(env: Machine, name: str) -> bytes:
     try:
         return env.read_file(f"{SCRATCH}/{name}")
     except (OSError, EnvironmentFault):
         return b""
 
 
-def _junit(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "report.xml")), done.output
+def _junit(
+    env: Machine, done: CommandResult, name: str = "report.xml"
+) -> tuple[Report | None, str]:
+    return junit.read(_scratch_file(env, name), classes=False), done.output
 
 
-def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
+def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    return _junit(env, done, "reports/TEST-junit-jupiter.xml")
 
 
-def _jest(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.jest(_scratch_file(env, "report.json")), done.output
+def _jest(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    text = _scratch_file(env, "report.json").decode("utf-8", "replace")
+    return javascript.jest(text, suites=True), done.output
 
 
-def _cargo(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _cargo(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    result, text = reports.go_events(done.stdout)
-    return result, text + done.stderr.decode("utf-8", "replace")
+def _go(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    report, text = reports.go_events(done.stdout)
+    return report, text + done.stderr.decode("utf-8", "replace")
 
 
 def _python_toolchain(exercise: Path) -> Toolchain:
@@ -185,7 +189,7 @@ def _cpp_toolchain(exercise: Path) -> Toolchain:
     main = precompiled_main(exercise)
     if main is None:
         return Toolchain((), {"PATH": SYSTEM_PATH})
-    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": f"{main}/launcher"}
+    launcher = {"CMAKE_CXX_COMPILER_LAUNCHER": f"{main}/launcher.sh"}
     return Toolchain((main,), {"PATH": SYSTEM_PATH, **launcher})
 
 
@@ -308,6 +312,3 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
     )
 }
-
-#: The interpreter that made the caches also says which Python the tests run under.
-PYTHON_VERSION = ".".join(str(part) for part in sys.version_info[:2])

@@ -7,25 +7,32 @@ package's, which has a shorter time limit and can never pass HumanEval/32.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
-from typing import Any, ClassVar, Literal, get_args
+from typing import Any, ClassVar, Literal
 
+from chimera.cache import stored_value
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import DatasetBenchmark, Row, rows
+from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.predictions import common_predictions
+from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
-from chimera.eval.kits.evalplus import cache
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
+from chimera.eval.kits.evalplus.inside import batches, calls
 from chimera.eval.kits.evalplus.sanitize import sanitize
 from chimera.eval.kits.python.grading import packages_of
-from chimera.eval.kits.python.guard import guarded
+from chimera.eval.kits.python.inside import answer
+from chimera.eval.kits.python.steps import program as program_of
+from chimera.eval.kits.python.steps import source_of, step
+from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction, Submission, Task, Verdict
-from chimera.sandbox import Limits, Outcome, call_function, judge_calls
+from chimera.sandbox import Limits, Outcome, call_function, dump_plain, judge_calls, load_plain
 from chimera.types import JSON
 
 Release = Literal["head", "0.3.1"]
@@ -34,106 +41,19 @@ Version = Literal["plus", "base"]
 MINIMUM_SECONDS: Mapping[str, float] = {"head": 4.0, "0.3.1": 1.0}
 REFERENCE_FACTOR = 4.0
 PROCESS_SECONDS = 60.0
+SWITCHED_OFF = ["exit", "quit", "help", "open"]
+OFFICIAL = Path(__file__).with_name("official.py")
+RELEASES = "https://github.com/evalplus"
 _EXPECTED_VERSION = 2  # part of the cache's key: raise it when expected outputs are made otherwise
 
-#: Some results are gigabytes (Mbpp/255). What is larger than this crosses as a digest instead: an
-#: answer cannot know the right digest without the right value.
-_LARGE = 100_000
-_CALLER = """
-def _chimera_caller():
-    import marshal, time
-    name = {entry_point!r}
-    if name not in globals():
-        raise NameError("the answer defines no " + repr(name))
-    function = globals()[name]
-
-    def is_large(value):
-        if type(value) in (list, tuple) and value and all(type(each) is float for each in value):
-            return False
-        room, waiting = {large}, [value]
-        while waiting:
-            each = waiting.pop()
-            kind = type(each)
-            if kind in (str, bytes):
-                room -= len(each)
-            elif kind in (list, tuple):
-                room -= len(each)
-                if room >= 0:
-                    waiting.extend(each)
-            elif kind not in (int, float, bool, complex, type(None)):
-                return False
-            if room < 0:
-                return True
-        return False
-
-    def digest(value):
-        import hashlib
-        total = hashlib.sha256(type(value).__name__.encode())
-        step = 1 << 20 if type(value) in (str, bytes) else 10_000
-        for start in range(0, len(value), step):
-            total.update(marshal.dumps(value[start:start + step], 2))
-        return ("digest of a large value", len(value), total.hexdigest())
-
-    def call(*arguments):
-        result = function(*arguments)
-        return digest(result) if is_large(result) else result
-
-    def timed(*arguments):
-        begin = time.process_time()
-        result = call(*arguments)
-        return {result}, time.process_time() - begin
-
-    return call, timed
-
-chimera_call, chimera_timed = _chimera_caller()
-"""
-#: Many inputs in one question: a thousand round trips between processes cost more than the calls.
-_BATCH = """
-def _chimera_batch():
-    import marshal
-    inputs = marshal.loads({inputs!r})
-    plain = frozenset((bool, bytes, complex, float, int, str, type(None)))
-
-    def snapshot(value):
-        if type(value) in plain:
-            return value
-        if type(value) in (list, tuple) and plain.issuperset(map(type, value)):
-            return type(value)(value)
-        import copy
-        try:
-            return copy.deepcopy(value)
-        except Exception:
-            return value
-
-    def batch(start, stop):
-        results = []
-        for arguments in inputs[start:stop]:
-            try:
-                results.append((snapshot(chimera_call(*arguments)),))
-            except BaseException as error:
-                results.append(type(error).__name__)
-                break
-        return results
-
-    return batch
-
-chimera_batch = _chimera_batch()
-"""
-_BATCH_ORACLE = """
-_matches_one = matches
-
-def matches(bounds, expected, actual):
-    for number, (inputs, wanted) in enumerate(expected, bounds[0]):
-        offset = number - bounds[0]
-        found = actual[offset] if type(actual) is list and offset < len(actual) else "nothing"
-        if type(found) is not tuple or len(found) != 1:
-            raise AssertionError(f"input {number}: {found}")
-        if not _matches_one(inputs, wanted, found[0]):
-            raise AssertionError(f"input {number}: {str(found[0])[:200]} is not right")
-    return True
-"""
 _NEED_INPUTS = frozenset({"find_zero", "surface_Area", "digit_distance_nums"})
 _LARGEST_BATCH = 1024
+
+
+@dataclass(frozen=True, slots=True)
+class EvalPlusOptions(Options):
+    version: Version = option("plus", "all inputs, or those of the original set alone")
+    release: Release = option("head", "the evalplus that `passed` follows")
 
 
 class EvalPlusTask(Task):
@@ -156,29 +76,22 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     """What both sets share; a subclass names the data set and how a row's inputs are read."""
 
     grading = "none"
-    dataset: ClassVar[Literal["humaneval", "mbpp"]]
+    attack_kind = "python calls"
+    origin: ClassVar[Literal["humaneval", "mbpp"]]
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        version: Version = "plus",
-        release: Release = "head",
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        for name, value, known in (
-            ("version", version, get_args(Version)),
-            ("release", release, get_args(Release)),
-        ):
-            if value not in known:
-                raise DatasetError(
-                    f"{self.slug}: no {name} '{value}'; there are: {', '.join(known)}"
-                )
-        self.version, self.release = version, release
-        self._expected: dict[tuple[str, str], Expected] = {}
+    option_type = EvalPlusOptions
+    settings: EvalPlusOptions
+
+    @cached_property
+    def _expected(self) -> dict[tuple[str, str], Expected]:
+        return {}
 
     def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_expected": {}}
+        return {**super().__getstate__(), "_expected": {}}
+
+    def graded_as(self) -> str:
+        release = "evalplus 26d6d00" if self.settings.release == "head" else "evalplus 0.3.1"
+        return release if self.settings.version == "plus" else f"{release}, base inputs only"
 
     def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:
         """The argument lists of a row, as the reference takes them."""
@@ -221,7 +134,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         return Verdict(False, verdict.why, metrics={**verdict.metrics, "corrected": corrected})
 
     def _verdict(self, task: EvalPlusTask, program: str) -> Verdict:
-        kinds = ("base", "plus") if self.version == "plus" else ("base",)
+        kinds = ("base", "plus") if self.settings.version == "plus" else ("base",)
         held: dict[str, bool] = {}
         outcome: Outcome | None = None
         for kind in kinds:
@@ -235,7 +148,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         metrics |= {kind: held.get(kind, False) for kind in kinds}
         if outcome.limit:
             metrics["limit"] = outcome.limit
-        if self.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
+        if self.settings.release == "0.3.1" and task["entry_point"] == "find_zero" and right:
             why = "evalplus 0.3.1 never records a result of find_zero; the answer itself is right"
             return Verdict(False, why, metrics={**metrics, "base": False, "plus": False})
         why = "" if right else f"{list(held)[-1]} tests: {outcome.why}"
@@ -244,14 +157,15 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     def _outcome(self, task: EvalPlusTask, program: str, kind: str) -> Outcome:
         inputs = task["inputs"][kind]
         expected = self.expected(task, kind)
+        shortest = MINIMUM_SECONDS[self.settings.release]
         return check(
             program,
-            dataset=self.dataset,
+            dataset=self.origin,
             entry_point=task["entry_point"],
             inputs=inputs,
             expected=expected.outputs,
             tolerance=task["tolerance"],
-            seconds=[max(MINIMUM_SECONDS[self.release], each) for each in expected.seconds],
+            seconds=[max(shortest, each) for each in expected.seconds],
             costs=expected.seconds,
         )
 
@@ -259,10 +173,14 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
         """The reference's outputs, made once in confinement and kept by the task's digest."""
         key = task["id"], kind
         if key not in self._expected:
-            parts = (str(_EXPECTED_VERSION), self.dataset, task["entry_point"], task["solution"])
+            parts = (str(_EXPECTED_VERSION), self.origin, task["entry_point"], task["solution"])
             name = hashlib.sha256("\0".join([*parts, repr(task["inputs"][kind])]).encode())
-            outputs, seconds = cache.plain_data(
-                "evalplus", name.hexdigest(), lambda: _reference(task, kind)
+            outputs, seconds = stored_value(
+                "evalplus",
+                name.hexdigest(),
+                lambda: _reference(task, kind),
+                dump=dump_plain,
+                load=load_plain,
             )
             self._expected[key] = Expected(outputs, seconds)
         return self._expected[key]
@@ -292,10 +210,19 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
                 for sample in samples:
                     yield Prediction(task_id, Submission(sample["solution"], form="solution"))
             return
-        yield from super().read_predictions(path)
+        yield from common_predictions(self, path)
 
-    def options(self) -> dict[str, JSON]:
-        return {"version": self.version, "release": self.release}
+    def official_grader(self, tasks: Sequence[EvalPlusTask]) -> OfficialGrader:
+        settings = {
+            "dataset": self.origin,
+            "tasks": [task["id"] for task in tasks],
+            "base_only": self.settings.version == "base",
+            "seconds": 8.0,  # generous: on a busy machine its wall-clock limit fails honest answers
+            "workers": 2,
+        }
+        name = f"{self.origin.upper()}_OVERRIDE_PATH"
+        variables = {name: str(self.dataset().source())}
+        return OfficialGrader("evalplus", OFFICIAL, settings, variables)
 
 
 def _sample(file: Path) -> tuple[str, int, str]:
@@ -328,21 +255,22 @@ def check(
     settings = (
         f"\nDATASET = {dataset!r}\nENTRY_POINT = {entry_point!r}\nTOLERANCE = {tolerance!r}\n"
     )
-    oracle = inspect.getsource(evalplus_oracle) + settings
+    oracle = source_of(evalplus_oracle.__name__) + settings
     total = min(PROCESS_SECONDS, sum(seconds)) + 1.0
     limits = Limits(cpu_seconds=total, wall_seconds=10 * total)
-    source = guarded(program, without=("open",)) + _caller(entry_point)
+    run = step(answer.run_guarded, program, SWITCHED_OFF)
     packages = packages_of(program)
     if inputs:
+        marshalled = marshal.dumps([list(each) for each in inputs])
         with_inputs = entry_point in _NEED_INPUTS
         bounds = _batches(seconds, costs or [0.0] * len(seconds))
         pairs = [(i if with_inputs else None, e) for i, e in zip(inputs, expected, strict=True)]
         outcome = judge_calls(
-            source + _BATCH.format(inputs=marshal.dumps([list(each) for each in inputs])),
+            program_of(run, step(calls.offer, entry_point, marshalled)),
             "chimera_batch",
             bounds,
             [pairs[start:stop] for start, stop in bounds],
-            oracle=oracle + _BATCH_ORACLE,
+            oracle=f"{oracle}{source_of(batches.__name__)}\nmatches = batched(matches)\n",
             limits=limits,
             seconds_per_call=[min(seconds[start:stop]) for start, stop in bounds],
             packages=packages,
@@ -350,7 +278,7 @@ def check(
         if outcome.limit is None or "time" not in outcome.limit:
             return outcome
     return judge_calls(
-        source,
+        program_of(run, step(calls.offer, entry_point, b"")),
         "chimera_call",
         inputs,
         expected,
@@ -375,24 +303,20 @@ def _batches(seconds: Sequence[float], costs: Sequence[float]) -> list[tuple[int
     return bounds
 
 
-def _caller(entry_point: str, result: str = "result") -> str:
-    return _CALLER.format(entry_point=entry_point, large=_LARGE, result=result)
-
-
 def _reference(task: EvalPlusTask, kind: str) -> tuple[list[Any], list[float]]:
     name = task["entry_point"]
-    result = "result is not None" if name in evalplus_oracle.NOT_NONE_TASKS else "result"
-    calls = call_function(
-        f"{task['solution']}\n{_caller(name, result)}",
+    timed = step(calls.offer_timed, name, name in evalplus_oracle.NOT_NONE_TASKS)
+    made = call_function(
+        program_of(step(answer.run, task["solution"]), timed),
         "chimera_timed",
         task["inputs"][kind],
         limits=Limits(cpu_seconds=600.0),
         packages=packages_of(task["solution"]),
     )
-    for number, call in enumerate(calls):
+    for number, call in enumerate(made):
         if not call.ok:
             raise DatasetError(
                 f"{task['id']}: the reference fails on {kind} input {number}: {call.error}"
             )
-    seconds = [round(REFERENCE_FACTOR * call.value[1], 1) for call in calls]
-    return [call.value[0] for call in calls], seconds
+    seconds = [round(REFERENCE_FACTOR * call.value[1], 1) for call in made]
+    return [call.value[0] for call in made], seconds

@@ -13,10 +13,9 @@ import urllib.parse
 import urllib.request
 from pathlib import Path
 
-from chimera.environments.archives import extract
+from chimera.cache import cache_dir, write_atomically
+from chimera.environments.tar_streams import extract
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.data.datasets import cache_dir
-from chimera.eval.kits.repositories.cache import write_atomically
 
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)
 

@@ -11,8 +11,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.kits.repositories.cache import digest, made_once
 from chimera.types import JSON
 
 #: Raised when the way environments are made changes, so that old ones are not used.

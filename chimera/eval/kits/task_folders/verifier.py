@@ -11,16 +11,16 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
-from chimera.environments.wrapped import WrappedEnvironment, unwrapped
+from chimera.environments.wrapped import WrappedMachine, unwrapped
 from chimera.errors import EnvironmentFault, GraderError, UsageError
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON, CommandResult
 
 if TYPE_CHECKING:
-    from chimera.eval.kits.task_folders.benchmark import HarborTask
+    from chimera.eval.kits.task_folders.folders import HarborTask
 
 PASSING = frozenset({"PASSED", "SKIPPED", "XFAIL"})
 STATUSES = PASSING | {"FAILED", "ERROR", "XPASS"}
@@ -41,7 +41,7 @@ mkdir -p /tests /logs/verifier /logs/agent
 
 def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
-    require_image(env)
+    env = image_machine(env)
     place = Path(task["directory"])
     if task["form"] == "toml":
         folder, script, target = place / "solution", "solve.sh", "/solution"
@@ -59,7 +59,6 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
         timeout=seconds,
         variables=resolved(task["solution_variables"]),
     )
-    env.deadline = None  # a solution whose time was up is graded as it is
     try:
         log = env.read_file("/tmp/.solution.log").decode("utf-8", "replace")
         env.run_command(["rm", "-rf", target, "/tmp/.solution.log"])
@@ -68,7 +67,7 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
     return Submission(text=log[-4000:], data={"exit_code": done.exit_code})
 
 
-def _typed_solution(task: HarborTask, env: Environment) -> Submission:
+def _typed_solution(task: HarborTask, env: Machine) -> Submission:
     """The older form's list of keystrokes, typed into a terminal."""
     import yaml
 
@@ -99,7 +98,7 @@ def resolved(variables: Mapping[str, str]) -> dict[str, str]:
 
 def cut_off(env: Environment) -> None:
     """Take the network away from a container, and give it what uv would have downloaded."""
-    require_image(env)
+    env = image_machine(env)
     if (container := container_of(env)) is not None:
         Engine.find().call("network", "disconnect", "--force", "bridge", container)
     _must(
@@ -115,17 +114,18 @@ def container_of(env: Environment) -> str | None:
     return inner.container if isinstance(inner, DockerEnvironment) else None
 
 
-def require_image(env: Environment) -> None:
+def image_machine(env: Environment) -> Machine:
     """Refuse to work outside a container: solutions and verifiers write to absolute paths."""
-    if "image" not in unwrapped(env).capabilities:
-        raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
+    if isinstance(env, Machine) and "image" in env.capabilities:
+        return env
+    raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
 
 
 def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool = False) -> Verdict:
     """Bring in the tests, run them for at most `seconds`, and read what they say."""
     from chimera.eval.kits.task_folders.integrity import restore_tools
 
-    require_image(env)
+    env = image_machine(env)
     place = Path(task["directory"])
     restored = restore_tools(env)
     _must(env, CLEAN)
@@ -157,7 +157,7 @@ def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool 
     return _by_summary(task, output, metrics, evidence)
 
 
-def _must(env: Environment, script: str) -> CommandResult:
+def _must(env: Machine, script: str) -> CommandResult:
     done = env.run_command(["sh", "-c", script], cwd="/", timeout=120.0)
     if not done.success:
         raise GraderError(f"the place for the tests cannot be made: {done.output[-500:]}")
@@ -166,7 +166,7 @@ def _must(env: Environment, script: str) -> CommandResult:
 
 def _by_reward(
     task: HarborTask,
-    env: Environment,
+    env: Machine,
     done: CommandResult,
     output: str,
     metrics: dict[str, JSON],
@@ -303,7 +303,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
     return {"reward": reward}
 
 
-def _file(env: Environment, name: str) -> bytes | None:
+def _file(env: Machine, name: str) -> bytes | None:
     try:
         return env.read_file(f"/logs/verifier/{name}")
     except FileNotFoundError:
@@ -357,7 +357,7 @@ exit 0
 """
 
 
-class ServersKept(WrappedEnvironment):
+class ServersKept(WrappedMachine):
     """For tasks whose tests talk to servers: those stay when the agent's processes are ended.
 
     Only for containers: the script ends everything it sees.

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from chimera.errors import RunError
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench
-from chimera.eval.kits.repositories.hostile import hostile_patches, new_file
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.proof.attack.java_patches import java_patches
 from chimera.eval.proof.attack.javascript_patches import javascript_patches
 from chimera.eval.trial import StartBackend

@@ -11,8 +11,9 @@ import pytest
 
 from chimera.environments import start_environment
 from chimera.errors import GraderError
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.kits.repositories import checkout
-from chimera.eval.kits.repositories.hostile import hostile_patches, new_file
 from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
 from chimera.eval.kits.repositories.source import Directory, base_tree
 

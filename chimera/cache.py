@@ -1,0 +1,118 @@
+"""What can be made again, kept between runs: entries are complete, or they are not there."""
+
+from __future__ import annotations
+
+import contextlib
+import fcntl
+import hashlib
+import json
+import os
+import secrets
+import shutil
+from collections.abc import Callable
+from pathlib import Path
+from typing import TypeVar
+
+from chimera.errors import EnvironmentFault
+from chimera.types import JSON
+
+ValueT = TypeVar("ValueT")
+
+
+def cache_dir() -> Path:
+    """Where things that can be made again are kept: model calls, expected outputs, builds."""
+    configured = os.environ.get("CHIMERA_CACHE_DIR")
+    if configured:
+        return Path(configured)
+    home = os.environ.get("XDG_CACHE_HOME")
+    return (Path(home) if home else Path.home() / ".cache") / "chimera"
+
+
+def digest(*values: JSON) -> str:
+    """A short name for values that JSON can write."""
+    text = json.dumps(values, sort_keys=True, ensure_ascii=False)
+    return hashlib.sha256(text.encode()).hexdigest()[:24]
+
+
+def file_digest(path: Path) -> str:
+    """SHA-256 of a file, or of a directory's relative names and contents."""
+    total = hashlib.sha256()
+    files = [path] if path.is_file() else sorted(p for p in path.rglob("*") if p.is_file())
+    for file in files:
+        if path.is_dir():
+            total.update(str(file.relative_to(path)).encode() + b"\0")
+        with file.open("rb") as stream:
+            while block := stream.read(1 << 20):
+                total.update(block)
+    return total.hexdigest()
+
+
+def made(kind: str, name: str) -> Path | None:
+    """What `made_once` keeps under this name, if it was made already."""
+    place = cache_dir() / kind / name
+    return place if place.with_name(name + ".done").exists() else None
+
+
+def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
+    """The directory `kind`/`name` of the cache, made by `make(directory)` if it is not there.
+
+    `make` works at the final path (virtual environments cannot be moved); a marker beside it is
+    written last, so that a build that was interrupted is thrown away and made again.
+    """
+    place = cache_dir() / kind / name
+    marker = place.with_name(name + ".done")
+    if marker.exists():
+        return place
+    place.parent.mkdir(parents=True, exist_ok=True)
+    with place.with_name(name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if marker.exists():
+            return place
+        try:
+            if place.exists():
+                shutil.rmtree(place)
+            place.mkdir()
+        except OSError as error:  # a build that was killed may have left a child that still writes
+            raise EnvironmentFault(
+                f"{place} cannot be made anew: {error}", retryable=True
+            ) from None
+        try:
+            make(place)
+        except BaseException:
+            shutil.rmtree(place, ignore_errors=True)
+            raise
+        marker.touch()
+    return place
+
+
+def stored_value(
+    kind: str,
+    name: str,
+    make: Callable[[], ValueT],
+    *,
+    dump: Callable[[ValueT], bytes],
+    load: Callable[[bytes], ValueT],
+) -> ValueT:
+    """The stored value, or what `make` returns, stored for the next time.
+
+    `load` raises ValueError for a damaged entry, which is made anew; a cache that cannot be
+    written is only slow.
+    """
+    file = cache_dir() / kind / f"{name}.json"
+    with contextlib.suppress(OSError, ValueError):
+        return load(file.read_bytes())
+    content = dump(make())
+    with contextlib.suppress(OSError):
+        write_atomically(file, content)
+    return load(content)
+
+
+def write_atomically(path: Path, content: bytes) -> None:
+    """Write a file so that a reader sees all of it or none."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
+    try:
+        temporary.write_bytes(content)
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)

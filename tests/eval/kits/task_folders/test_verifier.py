@@ -1,0 +1,205 @@
+"""What a verifier says, read: rewards, summaries, declared tests; and verdicts in containers."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from chimera.agents.terminal.agent import TerminalAgent
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.local import LocalEnvironment
+from chimera.errors import GraderError, UsageError
+from chimera.eval.benchmarks.terminal_bench import TerminalBench
+from chimera.eval.kits.task_folders.verifier import declared_tests, pytest_summary, read_rewards
+from chimera.eval.proof.validate import Stored
+from chimera.eval.submitters import NopAgent, OracleAgent
+from chimera.eval.values import Submission
+from chimera.providers.scripted import Reply, Script, ScriptedProvider
+from tests.eval.kits.task_folders.examples import (
+    TASK_TOML,
+    commands,
+    harbor_task,
+    run,
+    write,
+    yaml_task,
+)
+
+
+@pytest.mark.parametrize(
+    ("json_file", "text_file", "rewards"),
+    [
+        (None, b"1\n", {"reward": 1.0}),
+        (None, b" 0.5 ", {"reward": 0.5}),
+        (None, b"1e0", {"reward": 1.0}),
+        (None, b"-1", {"reward": -1.0}),
+        (b'{"reward": 0}', b"1", {"reward": 0.0}),
+        (b'{"a": 1, "b": 0.5}', None, {"a": 1.0, "b": 0.5}),
+        (b'{"reward": true}', None, {"reward": 1.0}),
+    ],
+)
+def test_rewards(json_file, text_file, rewards):
+    assert read_rewards(json_file, text_file) == rewards
+
+
+@pytest.mark.parametrize(
+    ("json_file", "text_file"),
+    [
+        (None, None),
+        (None, b""),
+        (None, b"\n"),
+        (None, b"pass"),
+        (None, b"nan"),
+        (None, b"inf"),
+        (b'{"reward": "1"}', None),
+        (b'{"reward": NaN}', None),
+        (b"[1]", b"1"),
+        (b"{}", None),
+        (b"{", None),
+    ],
+)
+def test_what_is_no_reward_is_a_fault(json_file, text_file):
+    with pytest.raises(GraderError):
+        read_rewards(json_file, text_file)
+
+
+BANNER = "===== short test summary info =====\n"
+
+
+@pytest.mark.parametrize(
+    ("output", "summary"),
+    [
+        ("no banner", None),
+        (BANNER, {}),
+        (BANNER + "PASSED a.py::t\nFAILED b.py::u - a - b", {"t": "PASSED", "u - a": "FAILED"}),
+        (BANNER + "FAILED a.py::t\nPASSED b.py::t", {"t": "PASSED"}),
+        (BANNER + "XPASS a.py::t", {"t": "XPASS"}),
+        (BANNER + "ERROR a.py - ImportError", {"a.py - ImportError": "ERROR"}),
+        (BANNER + "PASSED a.py::T::t[x y]", {"T::t[x y]": "PASSED"}),
+        (BANNER + "\x1b[32mPASSED\x1b[0m a.py::t", {"t": "PASSED"}),
+    ],
+)
+def test_the_summary_is_read_by_the_official_rules(output, summary):
+    assert pytest_summary(output) == summary
+
+
+def test_declared_tests_are_read_without_running(tmp_path):
+    place = write(
+        tmp_path,
+        {
+            "tests/test_outputs.py": "import nothing_here\nimport pytest\ndef test_a(): ...\n"
+            "class TestB:\n    def test_c(self): ...\n    def helper(self): ...\n"
+            "@pytest.mark.skip\ndef test_d(): ...\n",
+            "tests/test_other.py": "def test_e(): ...\n",
+            "run-tests.sh": "pytest $TEST_DIR/test_outputs.py -rA",
+        },
+    )
+
+    assert declared_tests(place) == ["test_a", "test_c"]
+
+
+@pytest.mark.parametrize("make", [harbor_task, yaml_task])
+def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("CHIMERA_DOCKER_IMAGE_MAP", json.dumps({"not-to-be-had:1": image}))
+    make(tmp_path / "tasks", "not-to-be-had:1")
+
+    solved = run(tmp_path / "tasks", OracleAgent())
+    assert solved.passed, solved.why
+    assert solved.verdict.metrics["image"] == "rebuilt"
+    nothing = run(tmp_path / "tasks", NopAgent())
+    assert nothing.status == "failed"
+    assert nothing.verdict.value == 0.0
+
+
+def test_partial_rewards_are_kept_and_missing_ones_are_errors(tmp_path, image):
+    place = harbor_task(tmp_path, image)
+
+    partial = run(tmp_path, commands("echo 41 > /app/answer.txt"))
+    (place / "tests/test.sh").write_text("#!/bin/sh\nexit 0\n")
+    missing = run(tmp_path, commands("mkdir -p /logs/verifier; echo 1 > /logs/verifier/reward.txt"))
+
+    assert (partial.status, partial.verdict.value) == ("failed", 0.5)
+    assert missing.status == "error"
+    assert "wrote no reward" in missing.why
+
+
+def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
+    place = harbor_task(tmp_path, image)
+    toml = TASK_TOML.replace("timeout_sec = 300.0", "timeout_sec = 1.0")
+    write(place, {"task.toml": toml, "tests/test.sh": "#!/bin/sh\nsleep 600\n"})
+
+    record = run(tmp_path, OracleAgent())
+
+    assert record.status == "failed"
+    assert "did not end" in record.why
+
+
+def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image):
+    place = harbor_task(tmp_path, image)
+    toml = TASK_TOML.replace("timeout_sec = 120.0", "timeout_sec = 3.0")
+    late = {"keys": "echo 42 > answer.txt; sleep 4; rm answer.txt\n", "wait": 60}
+    script = Script((Reply(json.dumps({"commands": [late], "done": False})),))
+    write(place, {"task.toml": toml})
+
+    record = run(
+        tmp_path,
+        TerminalAgent(provider=ScriptedProvider(name="scripted/test", model="test", script=script)),
+    )
+
+    assert (record.status, record.stop_reason, record.steps) == ("passed", "limit:time", 1)
+
+
+@pytest.mark.parametrize("make", [harbor_task, pytest.param(yaml_task, marks=pytest.mark.full)])
+def test_attacks_fail(tmp_path, image, make):
+    make(tmp_path, image)
+    benchmark = TerminalBench(tmp_path)
+    (task,) = benchmark.tasks()
+
+    for name, submission in benchmark.attacks(task):
+        record = run(tmp_path, Stored(submission))
+        assert record.status == "failed", (name, record.why)
+
+
+def test_servers_stay_and_everything_else_ends(tmp_path, image):
+    place = yaml_task(tmp_path, image)
+    check = (
+        "#!/bin/bash\necho '=== test session starts ==='\n"
+        "pgrep -f 'sleep 54321' > /dev/null && status=FAILED || status=PASSED\n"
+        "(exec 3<> /dev/tcp/127.0.0.1/8123) 2>/dev/null || status=FAILED\n"
+        "(exec 3<> /dev/tcp/127.0.0.1/8124) 2>/dev/null || status=FAILED\n"
+        "echo '=== short test summary info ==='\n"
+        'echo "$status ../tests/test_outputs.py::test_answer"\n'
+    )
+    server = (
+        "import socket,time;s=socket.socket();s.bind(('127.0.0.1',8123));s.listen();time.sleep(999)"
+    )
+    # As a server that has changed its user: nobody sees what it has open.
+    hidden = "import ctypes;ctypes.CDLL(None).prctl(4,0,0,0,0);" + server.replace("8123", "8124")
+    write(
+        place,
+        {
+            "run-tests.sh": check,
+            "tests/test_outputs.py": "import socket\n# 127.0.0.1\ndef test_answer(): ...\n",
+            "solution.sh": f'setsid python3 -c "{server}" &\nsetsid python3 -c "{hidden}" &\n'
+            "setsid sleep 54321 &\nsleep 3\n",
+        },
+    )
+
+    record = run(tmp_path, OracleAgent())
+
+    assert record.passed, record.why
+
+
+def test_nothing_is_run_outside_a_container(tmp_path):
+    harbor_task(tmp_path)
+    benchmark = TerminalBench(tmp_path)
+    (task,) = benchmark.tasks()
+
+    with LocalEnvironment.start(EnvironmentSpec()) as env:
+        for work in (
+            lambda: benchmark.grade(task, Submission(), env),
+            lambda: benchmark.oracle(task, env),
+        ):
+            with pytest.raises(UsageError, match="need containers"):
+                work()
