@@ -9,6 +9,7 @@
         ├── EnvironmentFault  a sandbox or container did not start, or broke
         ├── AgentError        the agent's own program failed
         ├── GraderError       the checks could not be run
+        ├── StoreError        the run's file cannot be written
         └── BudgetExceeded    the run's money is reserved; the trial was not (fully) run
 
 A `RunError` names the boundary it crossed and says whether trying again can help.
@@ -92,6 +93,10 @@ class AgentError(RunError):
 
 class GraderError(RunError):
     boundary = "grader"
+
+
+class StoreError(RunError):
+    boundary = "store"
 
 
 class BudgetExceeded(RunError):

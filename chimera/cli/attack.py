@@ -8,6 +8,7 @@ from pathlib import Path
 import click
 
 from chimera.cli.options import config_option, json_option, option
+from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.attack.run import AttackReport, attack, require_confinement, write_table
 from chimera.eval.run import RunSettings, choose_backend, select_tasks
@@ -56,7 +57,7 @@ def command(
     require_confinement(environment)
     if table_file is not None:
         outcomes, broken = write_table(table_file)
-        click.echo(f"{outcomes} attacks tried, {broken} got through; table: {table_file}")
+        echo(f"{outcomes} attacks tried, {broken} got through; table: {table_file}")
         return ExitCode.GATE if broken else ExitCode.DONE
     if name is None:
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
@@ -65,7 +66,7 @@ def command(
     backend = StartBackend(environment or choose_backend(benchmark))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
-        click.echo(json.dumps(_as_json(report)))
+        echo(json.dumps(_as_json(report)))
     else:
         _show(report)
     return ExitCode.DONE if report.held else ExitCode.GATE
@@ -93,8 +94,8 @@ def _as_json(report: AttackReport) -> dict[str, object]:
 def _show(report: AttackReport) -> None:
     for each in report.findings:
         mark = "held" if each.held else "BROKE"
-        click.echo(f"{mark:<6}{each.status:<8}{each.attack:<38}{each.why[:90]}")
+        echo(f"{mark:<6}{each.status:<8}{each.attack:<38}{each.why[:90]}")
     held = sum(each.held for each in report.findings)
-    click.echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off")
+    echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off")
     for trace in report.traces:
-        click.echo(f"left on the host: {trace}")
+        echo(f"left on the host: {trace}")

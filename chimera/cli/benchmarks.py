@@ -8,6 +8,7 @@ import click
 import msgspec
 
 from chimera.cli.options import json_option, option
+from chimera.cli.terminal import echo
 from chimera.eval.proof.status import BenchmarkStatus, benchmark_states, markdown_table
 from chimera.eval.registry import ENTRY_POINT_GROUP
 
@@ -23,14 +24,14 @@ def command(*, as_json: bool, markdown: bool) -> None:
     """
     states = benchmark_states()
     if as_json:
-        click.echo(msgspec.json.encode(states).decode())
+        echo(msgspec.json.encode(states).decode())
     elif markdown:
-        click.echo(markdown_table(states), nl=False)
+        echo(markdown_table(states), nl=False)
     else:
         _print_table(states)
         plugins = sorted(entry.name for entry in entry_points(group=ENTRY_POINT_GROUP))
         if plugins:
-            click.echo(f"\nPlug-ins: {', '.join(plugins)}")
+            echo(f"\nPlug-ins: {', '.join(plugins)}")
 
 
 def _print_table(states: list[BenchmarkStatus]) -> None:

@@ -9,6 +9,7 @@ from typing import Any
 import click
 
 from chimera.cli.options import json_option, option
+from chimera.cli.terminal import echo
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.pull import pull as fetch
@@ -42,18 +43,18 @@ def list_(*, as_json: bool) -> None:
         if issubclass(adapter, DatasetBenchmark)
     ]
     if as_json:
-        click.echo(json.dumps(found))
+        echo(json.dumps(found))
         return
     for row in found:
         state = row["path"] or ("absent; pull fetches it" if row["pull"] else "absent")
-        click.echo(f"{row['benchmark']:<20} {state}")
+        echo(f"{row['benchmark']:<20} {state}")
 
 
 @command.command("path")
 @click.argument("name")
 def path(*, name: str) -> None:
     """The file or directory the data of NAME is read from; exit code 2 when it is absent."""
-    click.echo(_adapter(name)().dataset().source())
+    echo(_adapter(name)().dataset().source())
 
 
 @command.command("pull")
@@ -67,7 +68,7 @@ def pull(*, names: tuple[str, ...], to: Path | None) -> None:
     """Fetch the data of NAMES from its pinned source and check it."""
     for name in names:
         for file in fetch(_adapter(name), target=to):
-            click.echo(file)
+            echo(file)
 
 
 def _adapter(name: str) -> type[DatasetBenchmark[Any]]:

@@ -10,11 +10,12 @@ from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
 
-import click
 import msgspec
 
+from chimera.cli.terminal import echo
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.values import TrialRecord
+from chimera.text import first_line, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -62,7 +63,7 @@ class JsonLines(_Base):
         self._write({"event": "trial", **result})
 
     def _write(self, event: object) -> None:
-        click.echo(msgspec.json.encode(event).decode())
+        echo(msgspec.json.encode(event).decode())
 
 
 class PlainLines(_Base):
@@ -74,7 +75,7 @@ class PlainLines(_Base):
     def planned(self, total: int, done: int) -> None:
         self._total, self._done = total, done
         resumed = f", {done} done already" if done else ""
-        click.echo(f"{total} trials{resumed}", err=True)
+        echo(f"{total} trials{resumed}", err=True)
 
     def finished(self, record: TrialRecord) -> None:
         self._done += 1
@@ -82,10 +83,10 @@ class PlainLines(_Base):
         every = max(1, self._total // 50)
         if self._done % every and self._done != self._total and record.status != "error":
             return
-        why = f"  {record.why.splitlines()[0][:120]}" if record.why else ""
+        why = f"  {first_line(record.why, 120)}" if record.why else ""
         mark = {"passed": "pass ", "failed": "fail ", "error": "ERROR"}[record.status]
-        click.echo(
-            f"[{self._done}/{self._total}] {mark} {record.task_id}#{record.sample} "
+        echo(
+            f"[{self._done}/{self._total}] {mark} {one_line(record.task_id)}#{record.sample} "
             f"{record.duration:.1f}s{why}",
             err=True,
         )
@@ -162,7 +163,7 @@ class LiveDisplay(_Base):
             lines.append(Text(f"errors: {kinds}", style="yellow"))
         now = time.monotonic()
         for (task_id, sample), since in running:
-            lines.append(Text(f"  {now - since:6.1f}s  {task_id}#{sample}", style="dim"))
+            lines.append(Text(f"  {now - since:6.1f}s  {one_line(task_id)}#{sample}", style="dim"))
         return Group(*lines)
 
 
@@ -179,40 +180,40 @@ def money(cost: float | None) -> str:
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
     """The end of a run: rate with interval, errors apart, cost, times, reasons, next commands."""
     low, high = result.interval
-    click.echo("")
-    click.echo(
-        f"{result.benchmark}: {result.pass_rate:.1%} passed "
+    echo("")
+    echo(
+        f"{one_line(result.benchmark)}: {result.pass_rate:.1%} passed "
         f"({result.passed} of {result.total}; 95% interval {low:.1%} to {high:.1%})"
     )
     for k in dict.fromkeys((samples,)):
         at, hat = result.pass_at(k), result.pass_hat(k)
         if k > 1 and at is not None and hat is not None:
-            click.echo(f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
+            echo(f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
     if (corrected := result.corrected_pass_rate) is not None:
-        click.echo(f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
+        echo(f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
     if result.errored or result.not_run:
         worst, best = result.bounds
-        click.echo(
+        echo(
             f"  no verdict: {result.errored} errors, {result.not_run} not run; "
             f"the rate lies between {worst:.1%} and {best:.1%}"
         )
     usage = result.usage
     p50, p95 = result.durations()
     wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""
-    click.echo(
+    echo(
         f"  cost {money(result.total_cost)}   tokens {usage.input_tokens:,} in, "
         f"{usage.output_tokens:,} out   seconds a trial p50 {p50:.2f}, p95 {p95:.2f}{wall}"
     )
     reasons = result.reasons()
     if reasons:
-        click.echo("  why not:")
+        echo("  why not:")
         for why, count in reasons:
-            click.echo(f"    {count:>5} × {why}")
+            echo(f"    {count:>5} × {why}")
     if result.stopped:
-        click.echo(f"  stopped early: {result.stopped}")
+        echo(f"  stopped early: {first_line(result.stopped, 300)}")
     if str(result.store.path) != ":memory:":
-        click.echo(f"  run: {result.store.path}")
+        echo(f"  run: {result.store.path}")
         name = Path(result.store.path).stem
-        click.echo(f"  next: chimera runs show {name}   chimera compare {name} OTHER")
+        echo(f"  next: chimera runs show {name}   chimera compare {name} OTHER")
         if result.errored or result.not_run:
-            click.echo(f"        chimera eval --resume {name}   (runs what has no verdict)")
+            echo(f"        chimera eval --resume {name}   (runs what has no verdict)")

@@ -13,6 +13,7 @@ import click
 import msgspec
 
 from chimera.cli.options import json_option
+from chimera.cli.terminal import echo
 from chimera.environments import BACKENDS, available
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.registry import adapters
@@ -44,15 +45,15 @@ def command(*, as_json: bool) -> None:
     """Say what this machine can confine and run, and the command that installs what is missing."""
     findings = list(examine())
     if as_json:
-        click.echo(msgspec.json.encode(findings).decode())
+        echo(msgspec.json.encode(findings).decode())
         return
     topic = ""
     for finding in findings:
         if finding.topic != topic:
             topic = finding.topic
-            click.echo(f"{topic}")
+            echo(f"{topic}")
         mark = click.style("ok ", fg="green") if finding.good else click.style("–  ", fg="yellow")
-        click.echo(f"  {mark} {finding.name:<18} {finding.detail}")
+        echo(f"  {mark} {finding.name:<18} {finding.detail}")
 
 
 def examine() -> Iterator[Finding]:

@@ -6,10 +6,10 @@ import time
 from dataclasses import dataclass
 from pathlib import Path
 
-import click
 import msgspec
 
 from chimera.cli.display import create_display, print_summary
+from chimera.cli.terminal import echo
 from chimera.errors import ExitCode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Interrupted
@@ -21,6 +21,7 @@ from chimera.eval.run import (
     prepare,
     write_output,
 )
+from chimera.text import one_line
 
 
 @dataclass(frozen=True, slots=True)
@@ -52,35 +53,35 @@ def drive(prepared: PreparedRun, output: Output) -> int:
             with create_display(as_json=output.as_json) as display:
                 result = prepared.harness(store, display).run()
         except Interrupted:
-            click.echo(f"\n{interruption(store)}", err=True)
+            echo(f"\n{interruption(store)}", err=True)
             return ExitCode.INTERRUPTED
         if output.file is not None:
             write_output(result, output.file)
         if output.as_json:
             summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
-            click.echo(msgspec.json.encode(summary).decode())
+            echo(msgspec.json.encode(summary).decode())
         else:
             elapsed = time.monotonic() - began
             print_summary(result, samples=prepared.samples, elapsed=elapsed)
         code = exit_code(result, output.fail_under)
         if code is ExitCode.GATE:
             rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
-            click.echo(f"gate not met: {rate}", err=True)
+            echo(f"gate not met: {rate}", err=True)
         return code
 
 
 def _print_plan(prepared: PreparedRun) -> None:
     settings, benchmark, tasks = prepared.settings, prepared.benchmark, prepared.tasks
-    click.echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
+    echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
     if isinstance(benchmark, DatasetBenchmark):
-        click.echo(f"data set     {benchmark.dataset().source()}")
-    click.echo(f"agent        {settings.agent or benchmark.default_agent}")
-    click.echo(f"model        {settings.model or '(none)'}")
-    click.echo(f"environment  {prepared.environment}")
-    click.echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
-    click.echo(
+        echo(f"data set     {benchmark.dataset().source()}")
+    echo(f"agent        {settings.agent or benchmark.default_agent}")
+    echo(f"model        {settings.model or '(none)'}")
+    echo(f"environment  {prepared.environment}")
+    echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
+    echo(
         "tasks        "
-        + ", ".join(task["id"] for task in tasks[:5])
+        + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
-    click.echo("Nothing was run (--dry-run).")
+    echo("Nothing was run (--dry-run).")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 
 import click
@@ -9,11 +10,13 @@ import msgspec
 
 from chimera.cli.evaluation import Output, drive
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.regrade import Regraded, grade_again, prepare_predictions
 from chimera.eval.run import RunSettings
 from chimera.eval.runs.files import find_run, runs_dir
 from chimera.eval.runs.store import RunStore
+from chimera.text import one_line
 
 
 @click.command("grade")
@@ -58,9 +61,15 @@ def command(
       chimera grade latest --check       # do all stored verdicts still hold?
     """
     if run is not None:
-        if predictions is not None:
-            raise UsageError("give either a RUN or --predictions, not both")
-        return _grade_again(run, runs_dir, check=check, workers=concurrency, as_json=as_json)
+        given = {
+            "benchmark": benchmark,
+            "dataset": dataset,
+            "option": options or None,
+            "environment": environment,
+            "predictions": None if predictions is None else str(predictions),
+        }
+        told = {name: value for name, value in given.items() if value is not None}
+        return _grade_again(run, runs_dir, told, check=check, workers=concurrency, as_json=as_json)
     if not benchmark or predictions is None:
         raise UsageError("give a RUN, or --benchmark NAME with --predictions FILE")
     if check:
@@ -77,33 +86,35 @@ def command(
     prepared, unanswered = prepare_predictions(settings, predictions)
     code = drive(prepared, target)
     if unanswered and not as_json:
-        click.echo(
-            f"  {unanswered} tasks of {prepared.benchmark.name()} have no prediction in the file"
-        )
+        echo(f"  {unanswered} tasks of {prepared.benchmark.name()} have no prediction in the file")
     return code
 
 
 def _grade_again(
-    name: str, runs: Path | None, *, check: bool, workers: int | None, as_json: bool
+    name: str,
+    runs: Path | None,
+    told: Mapping[str, object],
+    *,
+    check: bool,
+    workers: int | None,
+    as_json: bool,
 ) -> int:
     graded = changed = errors = 0
-    with RunStore(find_run(name, runs_dir(runs))) as store:
-        for regraded in grade_again(store, keep=not check, workers=workers):
+    with RunStore(find_run(name, runs_dir(runs)), write=not check) as store:
+        for regraded in grade_again(store, changes=told, keep=not check, workers=workers):
             graded += 1
             if regraded.after.verdict is None:
                 errors += 1
-                where = f"{regraded.before.task_id}#{regraded.before.sample}"
-                click.echo(f"no verdict: {where}: {regraded.after.why}", err=True)
+                where = f"{one_line(regraded.before.task_id)}#{regraded.before.sample}"
+                echo(f"no verdict: {where}: {regraded.after.why}", err=True)
             elif regraded.changed:
                 changed += 1
                 _report_change(regraded, as_json=as_json)
     if as_json:
         counts = {"graded": graded, "changed": changed, "errors": errors}
-        click.echo(msgspec.json.encode({"event": "summary", **counts}).decode())
+        echo(msgspec.json.encode({"event": "summary", **counts}).decode())
     else:
-        click.echo(
-            f"{graded} submissions graded again: {changed} verdicts changed, {errors} errors"
-        )
+        echo(f"{graded} submissions graded again: {changed} verdicts changed, {errors} errors")
     if check and changed:
         return ExitCode.GATE
     return ExitCode.INCOMPLETE if errors else ExitCode.DONE
@@ -120,9 +131,9 @@ def _report_change(regraded: Regraded, *, as_json: bool) -> None:
             "after": after.status,
             "why": after.why,
         }
-        click.echo(msgspec.json.encode(change).decode())
+        echo(msgspec.json.encode(change).decode())
     else:
-        click.echo(
-            f"changed: {before.task_id}#{before.sample} {before.status} → {after.status}  "
-            f"{after.why}"
+        echo(
+            f"changed: {one_line(before.task_id)}#{before.sample} {before.status} → {after.status}"
+            f"  {after.why}"
         )

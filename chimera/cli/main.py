@@ -10,6 +10,7 @@ from typing import NoReturn
 import click
 
 from chimera import __version__
+from chimera.cli.terminal import echo
 from chimera.errors import ChimeraError, ExitCode
 
 #: name → (module with `command`, the line `chimera --help` shows)
@@ -71,10 +72,10 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         error.show()
         sys.exit(ExitCode.USAGE)
     except KeyboardInterrupt:
-        click.echo("chimera: interrupted", err=True)
+        echo("chimera: interrupted", err=True)
         sys.exit(ExitCode.INTERRUPTED)
     except ChimeraError as error:
-        click.echo(f"chimera: {error}", err=True)
+        echo(f"chimera: {error}", err=True)
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()

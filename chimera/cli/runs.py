@@ -10,12 +10,14 @@ import msgspec
 
 from chimera.cli.display import money, print_summary
 from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_text
 from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
+from chimera.text import file_name, first_line, one_line
 
 
 @click.group("runs")
@@ -34,18 +36,18 @@ def list_runs(*, runs_dir: Path | None, as_json: bool) -> None:
         try:
             with RunStore(path) as store:
                 rows.append(summary_row(store))
-        except UsageError:
-            click.echo(f"{path.name}: not a run that can be read", err=True)
+        except UsageError as error:
+            echo(f"left out: {first_line(str(error))}", err=True)
     if as_json:
-        click.echo(msgspec.json.encode(rows).decode())
+        echo(msgspec.json.encode(rows).decode())
         return
     if not rows:
-        click.echo(f"no runs in {directory}")
+        echo(f"no runs in {directory}")
     for row in rows:
         total = row["passed"] + row["failed"] + row["errored"]
         rate = f"{row['passed'] / total:6.1%}" if total else "     –"
         errors = f"  {row['errored']} errors" if row["errored"] else ""
-        click.echo(f"{row['run']}  {rate}  {row['passed']}/{total} of {row['planned']}{errors}")
+        echo(f"{row['run']}  {rate}  {row['passed']}/{total} of {row['planned']}{errors}")
 
 
 @command.command("show")
@@ -80,7 +82,7 @@ def show(
             if save is not None:
                 _save_files(store, record, save)
             if as_json:
-                click.echo(msgspec.json.encode(record).decode())
+                echo(msgspec.json.encode(record).decode())
             else:
                 _print_trial(store, record)
             return
@@ -88,25 +90,25 @@ def show(
         trials = (t for t in result.iter_results() if status is None or t.status == status)
         if as_json:
             document = {**result.summary(), "results": list(trials)}
-            click.echo(msgspec.json.encode(document).decode())
+            echo(msgspec.json.encode(document).decode())
             return
         for trial in trials:
-            why = f"  {trial.why.splitlines()[0][:100]}" if trial.why else ""
-            click.echo(f"{trial.status:<6}  {trial.task_id}#{trial.sample}{why}")
+            why = f"  {first_line(trial.why)}" if trial.why else ""
+            echo(f"{trial.status:<6}  {one_line(trial.task_id)}#{trial.sample}{why}")
         print_summary(result, samples=store.manifest().get("samples", 1))
 
 
 def _print_trial(store: RunStore, record: TrialRecord) -> None:
-    click.echo(f"task       {record.task_id}  (sample {record.sample})")
-    click.echo(f"status     {record.status}")
-    click.echo(f"why        {record.why or '–'}")
-    click.echo(f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}")
-    click.echo(
+    echo(f"task       {one_line(record.task_id)}  (sample {record.sample})")
+    echo(f"status     {record.status}")
+    echo(f"why        {record.why or '–'}")
+    echo(f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}")
+    echo(
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
         f"{record.usage.input_tokens} + {record.usage.output_tokens} tokens, {money(record.cost)}"
     )
     if record.stop_reason:
-        click.echo(f"stopped    {record.stop_reason}")
+        echo(f"stopped    {one_line(record.stop_reason)}")
     _section("prompt", store.task_prompt(record.task_id))
     if record.submission is not None:
         if record.submission.raw is not None and record.submission.raw != record.submission.text:
@@ -119,7 +121,9 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
             _section("metrics", msgspec.json.encode(record.verdict.metrics).decode())
         for name, content in record.verdict.evidence.items():
             if isinstance(content, bytes):
-                click.echo(f"\nevidence   {name} ({len(content):,} bytes; --save DIR writes it)")
+                echo(
+                    f"\nevidence   {one_line(name)} ({len(content):,} bytes; --save DIR writes it)"
+                )
             else:
                 text = (
                     content if isinstance(content, str) else msgspec.json.encode(content).decode()
@@ -135,17 +139,17 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
 
 def _section(title: str, text: str) -> None:
     if text:
-        click.echo(f"\n── {title} " + "─" * max(0, 70 - len(title)))
-        click.echo(text if len(text) < 20_000 else text[:20_000] + f"\n… {len(text):,} characters")
+        echo(f"\n── {one_line(title)} " + "─" * max(0, 70 - len(title)))
+        echo(text if len(text) < 20_000 else text[:20_000] + f"\n… {len(text):,} characters")
 
 
 def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
     for kind in ("submission", "evidence"):
         for name, content in store.artifacts(record.task_id, record.sample, kind).items():
-            target = directory / kind / name.replace("..", "_").lstrip("/")
+            target = directory.joinpath(kind, *(file_name(part) for part in name.split("/")))
             target.parent.mkdir(parents=True, exist_ok=True)
             target.write_bytes(content)
-            click.echo(f"wrote {target}", err=True)
+            echo(f"wrote {target}", err=True)
 
 
 @command.command("export")
@@ -180,9 +184,9 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
             if output is None:
                 raise UsageError(f"--format {kind} writes several files: give --output DIRECTORY")
             for path in export_files(store, kind, output):
-                click.echo(f"wrote {path}", err=True)
+                echo(f"wrote {path}", err=True)
         elif output is None:
-            click.echo(text, nl=False)
+            echo(text, nl=False)
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text, encoding="utf-8")
@@ -196,7 +200,7 @@ def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
     for path in [find_run(name, _directory(runs_dir)) for name in runs]:
         for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
             file.unlink(missing_ok=True)
-        click.echo(f"removed {path}")
+        echo(f"removed {path}")
 
 
 def _directory(configured: Path | None) -> Path:

@@ -9,6 +9,7 @@ from pathlib import Path
 import click
 
 from chimera.cli.options import config_option, json_option, option
+from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.validate import ANSWERS, Report, validate
 from chimera.eval.run import RunSettings, choose_backend, select_tasks
@@ -93,36 +94,36 @@ def command(
     if record is not None:
         record.write_text(json.dumps(counts, indent=1) + "\n", encoding="utf-8")
     if as_json:
-        click.echo(json.dumps({**counts, "holds": holds}))
+        echo(json.dumps({**counts, "holds": holds}))
     else:
         _show(report, counts, holds)
     return ExitCode.DONE if holds else ExitCode.GATE
 
 
 def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
-    click.echo(f"{report.benchmark}: {report.tasks} tasks, {counts['seconds']} s")
-    click.echo(f"  {'answer':<8}{'due':<6}{'graded':>8}{'as due':>8}{'rate':>9}")
+    echo(f"{report.benchmark}: {report.tasks} tasks, {counts['seconds']} s")
+    echo(f"  {'answer':<8}{'due':<6}{'graded':>8}{'as due':>8}{'rate':>9}")
     for answer in ANSWERS:
         checks = report.of(answer)
         if checks:
             due = sum(check.as_due for check in checks)
             counted = len(checks) - sum(check.equivalent for check in checks)
             rate = due / counted if counted else 1.0
-            click.echo(f"  {answer:<8}{DUE[answer]:<6}{len(checks):>8}{due:>8}{rate:>9.2%}")
+            echo(f"  {answer:<8}{DUE[answer]:<6}{len(checks):>8}{due:>8}{rate:>9.2%}")
     if report.ungolded:
-        click.echo(f"  {report.ungolded} tasks have no reference answer")
+        echo(f"  {report.ungolded} tasks have no reference answer")
     for answer, title in (("gold", "gold that does not pass"), ("empty", "empty, yet passing")):
         for check in report.of(answer):
             if not check.as_due:
-                click.echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
+                echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
     for check in report.of("mutant"):
         if not check.as_due:
             kind = "equivalent" if check.equivalent else check.status
-            click.echo(f"  mutant {kind}: {check.task_id} #{check.number}: {check.why}")
+            echo(f"  mutant {kind}: {check.task_id} #{check.number}: {check.why}")
     official = counts.get("official")
     if isinstance(official, dict):
         agreeing = f"{official['agreeing']} of {official['pairs']} verdicts agree"
-        click.echo(f"  official ({official['grader']}): {agreeing}")
+        echo(f"  official ({official['grader']}): {agreeing}")
         for line in official["disagreements"]:
-            click.echo(f"    {line['task']} {line['answer']} #{line['number']}: {line['note']}")
-    click.echo("proof holds" if holds else "PROOF FAILS")
+            echo(f"    {line['task']} {line['answer']} #{line['number']}: {line['note']}")
+    echo("proof holds" if holds else "PROOF FAILS")

@@ -13,11 +13,13 @@ from chimera.eval.benchmark import Export, StoredRun
 from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
 from chimera.eval.data.rows import rows
 from chimera.eval.registry import adapters, benchmark_class
-from chimera.eval.run import stored_settings
+from chimera.eval.run import RunSettings, stored_settings
 from chimera.eval.runs.atif import trajectory_document
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
+from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
+from chimera.text import file_name
 
 
 def export_text(store: RunStore, kind: str) -> str | None:
@@ -44,7 +46,7 @@ def _benchmarks_own(store: RunStore, kind: str) -> Export:
     """The export in a format of the run's benchmark."""
     name = str(store.manifest().get("identity", {}).get("benchmark", "?"))
     shipped = adapters().get(name.partition(":")[0])  # first: no code of a stranger's is loaded
-    own = (shipped or benchmark_class(stored_settings(store).benchmark)).exports
+    own = (shipped or benchmark_class(_settings(store).benchmark)).exports
     if kind not in own:
         raise UsageError(
             f"--format {kind}: a run of {name} can be written as {', '.join([*FORMATS, *own])}"
@@ -57,16 +59,26 @@ def answered_by(store: RunStore) -> str:
     manifest = store.manifest()
     if manifest.get("predictions"):
         path = Path(manifest["predictions"])
-        first: Mapping[str, Any] = next(rows(path), {}) if path.exists() else {}
+        first: Mapping[str, Any] = (
+            next(rows(path), {}) if is_own(manifest) and path.exists() else {}
+        )
         return str(first.get("model_name_or_path") or path.stem)
     return str(manifest.get("model") or manifest.get("agent") or "chimera")
 
 
 def _all_tasks(store: RunStore) -> list[str]:
-    """All that could have been submitted: the run's tasks; for graded files, the whole data set."""
-    if not store.manifest().get("predictions"):
-        return [str(task) for (task,) in store.rows("SELECT task_id FROM tasks")]
-    return [str(task["id"]) for task in stored_settings(store).create_benchmark().tasks()]
+    """All that could have been submitted: the run's tasks; for graded files, the whole data set.
+
+    A run that was made elsewhere does not say which code and files are read here.
+    """
+    manifest = store.manifest()
+    if not manifest.get("predictions") or not is_own(manifest):
+        return [task for (task,) in store.rows(tuple[str], "SELECT task_id FROM tasks")]
+    return [str(task["id"]) for task in _settings(store).create_benchmark().tasks()]
+
+
+def _settings(store: RunStore) -> RunSettings:
+    return RunSettings.of_manifest(stored_settings(store, used=("benchmark", "dataset", "option")))
 
 
 def _results(store: RunStore) -> Iterator[str]:
@@ -104,10 +116,9 @@ def _write_trajectories(store: RunStore, folder: Path) -> None:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {**store.manifest(), "run": Path(store.path).stem}
     for record in store.records(whole=True):
-        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in record.task_id)
         document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
         content = msgspec.json.format(msgspec.json.encode(document))
-        (folder / f"{name}-{record.sample}.json").write_bytes(content)
+        (folder / f"{file_name(record.task_id)}-{record.sample}.json").write_bytes(content)
 
 
 TEXTS: Mapping[str, Callable[[RunStore], Iterator[str]]] = {

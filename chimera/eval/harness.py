@@ -22,6 +22,7 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.seal import seal
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.trial import (
     StartBackend,
@@ -33,6 +34,7 @@ from chimera.eval.trial import (
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
 from chimera.eval.workers import ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
+from chimera.text import storable, storable_value
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -93,7 +95,7 @@ class Harness:
     predictions: Sequence[Planned] | None = None  # stored answers, not an agent
     manifest: dict[str, JSON] = field(default_factory=dict)
     observer: Observer = field(default_factory=SilentObserver)
-    #: Stop when this many trials in a row ended with the same fault of the infrastructure.
+    #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
 
     def run(self) -> EvalResult:
@@ -135,9 +137,9 @@ class Harness:
         try:
             with closing(results(executor, pending)) as records:
                 for record in records:
-                    store.write(record)
-                    self.observer.finished(record)
-                    if stopped is None and (stopped := streak.reason_to_stop(record)):
+                    stored = store.write(record)
+                    self.observer.finished(stored)
+                    if stopped is None and (stopped := streak.reason_to_stop(stored)):
                         executor.finish()
         except KeyboardInterrupt:
             close_open_environments()
@@ -150,6 +152,8 @@ class Harness:
         tasks = self.benchmark.tasks() if self.tasks is None else self.tasks
         seen: set[str] = set()
         for task in tasks:
+            if storable(task["id"]) != task["id"]:
+                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} is not text")
             if task["id"] in seen:
                 raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
@@ -217,16 +221,15 @@ class Harness:
 
     def _describe(self, store: RunStore, plan: Plan) -> None:
         known = store.manifest()
-        store.set_manifest(
-            {
-                "chimera": {"version": __version__},
-                "planned": len(plan),
-                "samples": self.samples,
-                "identity": self.identity(),
-                "started": known.get("started", time.time()),
-                **self.manifest,
-            }
-        )
+        manifest = {
+            "chimera": {"version": __version__},
+            "planned": len(plan),
+            "samples": self.samples,
+            "identity": self.identity(),
+            "started": known.get("started", time.time()),
+            **self.manifest,
+        }
+        store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
 
 
@@ -249,13 +252,16 @@ Plan = _Rounds | Sequence[Planned]
 
 
 class _Streak:
-    """Counts trials in a row that met the same fault; the numbers in a message do not matter."""
+    """Counts trials in a row that met the same fault; the numbers in a message do not matter.
+
+    Only what no answer can bring about counts: ten hostile answers must not end a run.
+    """
 
     def __init__(self, limit: int) -> None:
         self._limit, self._count, self._last = limit, 0, ""
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
-        if record.error is None:
+        if record.error is None or record.error.of_answer or record.error.boundary == "store":
             self._count, self._last = 0, ""
             return None
         if record.error.boundary == "budget":
@@ -269,7 +275,11 @@ class _Streak:
 
 
 def content_digest(value: JSON) -> str:
-    encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
+    except UnicodeEncodeError:  # lone surrogates
+        cleaned = storable_value(value)
+        encoded = msgspec.json.encode(cleaned, enc_hook=_encode_other, order="sorted")
     return hashlib.sha256(encoded).hexdigest()[:32]
 
 

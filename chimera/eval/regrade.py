@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -20,6 +20,8 @@ from chimera.eval.values import Prediction, TrialRecord
 from chimera.eval.workers import ThreadExecutor, results
 
 WORKERS = 4
+#: The settings of a run that grading it again makes use of.
+USED = ("benchmark", "dataset", "option", "environment", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,18 +76,26 @@ def planned_answers(benchmark: Benchmark[Any], predictions: Iterable[Prediction]
 
 
 def grade_again(
-    store: RunStore, *, keep: bool = True, workers: int | None = None
+    store: RunStore,
+    *,
+    changes: Mapping[str, Any] | None = None,
+    keep: bool = True,
+    workers: int | None = None,
 ) -> Iterator[Regraded]:
-    """Grade every stored submission of a run again; `keep` stores the new verdicts."""
-    manifest = store.manifest()
-    benchmark = stored_settings(store).create_benchmark()
-    tasks = _tasks_of(benchmark, manifest.get("predictions"))
+    """Grade every stored submission of a run again; `keep` stores the new verdicts.
+
+    `changes` are settings that count instead of the run's own, `predictions` among them.
+    """
+    stored = stored_settings(store, changes, USED)
+    settings = RunSettings.of_manifest(stored)
+    benchmark = settings.create_benchmark()
+    tasks = _tasks_of(benchmark, stored.get("predictions"))
     if not benchmark.regradable:
         raise UsageError(
             f"{benchmark.name()} is graded in the agent's own environment, which is gone; "
             "run it again instead"
         )
-    start = StartBackend(manifest.get("environment") or "none")
+    start = StartBackend(settings.environment or "none")
 
     def again(key: tuple[str, int]) -> Regraded | None:
         before = store.record(*key)

@@ -8,8 +8,8 @@ from __future__ import annotations
 import platform
 import sys
 from collections import Counter
-from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, fields, replace
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
@@ -26,6 +26,7 @@ from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
@@ -64,13 +65,12 @@ class RunSettings:
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
-        known = {each.name for each in fields(cls)}
-        values: dict[str, Any] = {
-            key: tuple(value) if isinstance(value, list) else value
-            for key, value in stored.items()
-            if key in known
-        }
-        return cls(**values)
+        """Stored settings, once each is of its type."""
+        values = {each.name: stored[each.name] for each in fields(cls) if each.name in stored}
+        try:
+            return msgspec.convert(values, cls)
+        except msgspec.ValidationError as error:
+            raise UsageError(f"the run's settings are damaged: {error}") from None
 
     def create_benchmark(self) -> Benchmark[Any]:
         options = pairs(self.option, "--option")
@@ -188,15 +188,19 @@ def run(
     return result
 
 
-def stored_settings(store: RunStore) -> RunSettings:
-    """How a stored run was made."""
-    stored = store.manifest().get("settings")
-    if not stored:
+def stored_settings(
+    store: RunStore,
+    changes: Mapping[str, Any] | None = None,
+    used: Collection[str] | None = None,
+) -> dict[str, JSON]:
+    """How a stored run was made, but for `changes`, as far as that may be `used`: see `seal`."""
+    manifest = store.manifest()
+    if not manifest.get("settings"):
         raise UsageError(
             f"the run {store.path} does not say how it was made: it can be neither resumed nor "
             "graded again"
         )
-    return RunSettings.of_manifest(stored)
+    return usable_settings(manifest, changes or {}, used)
 
 
 def resumed_settings(
@@ -204,7 +208,7 @@ def resumed_settings(
 ) -> RunSettings:
     """The settings of a stored run, but for those of `changes`."""
     with RunStore(find_run(name, runs_dir(runs))) as store:
-        return replace(stored_settings(store), **(changes or {}))
+        return RunSettings.of_manifest(stored_settings(store, changes))
 
 
 def chosen_agent(

@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, runtime_checkable
+from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
@@ -26,6 +26,7 @@ from chimera.errors import (
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
+from chimera.text import storable_value
 from chimera.types import AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
@@ -90,6 +91,13 @@ class _Account:
     stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     verdict: Verdict | None = None
+    phase: Literal["start", "agent", "answer"] = "start"
+
+    def blames_answer(self, error: ChimeraError) -> bool:
+        """Whether an answer, or what the model did on its way to one, may have caused the fault."""
+        if self.phase == "agent":
+            return error.boundary != "provider" and bool(self.meter.calls)
+        return self.phase == "answer"
 
     def take_over(self, prior: TrialRecord) -> None:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
@@ -104,11 +112,12 @@ def run_trial(
     spec: TrialSpec,
     *,
     budget: Budget | None = None,
-    checkpoint: Callable[[TrialRecord], None] | None = None,
+    checkpoint: Callable[[TrialRecord], object] | None = None,
 ) -> TrialRecord:
     """Run one trial and return its record; faults are recorded, never raised.
 
-    `checkpoint` is given the record as soon as there is a submission that can be graded later.
+    `checkpoint` is given the record as soon as there is a submission, where grading it takes an
+    environment of its own, and so its time.
     """
     started, clock = time.time(), time.monotonic()
     meter = Meter(limits=spec.limits, budget=budget, sample=spec.sample)
@@ -140,9 +149,10 @@ def run_trial(
     attempt = 0
     while True:
         attempt += 1
+        account.phase = "start"
 
         def submitted(attempt: int = attempt) -> None:
-            if checkpoint is not None and meter.calls and spec.benchmark.grading != "same":
+            if checkpoint is not None and meter.calls and spec.benchmark.grading == "fresh":
                 checkpoint(record(attempt))
 
         try:
@@ -152,7 +162,12 @@ def run_trial(
             if account.verdict is not None:  # only the end of the environment failed
                 metrics = {**account.verdict.metrics, "left_behind": str(error)}
                 return record(attempt, verdict=replace(account.verdict, metrics=metrics))
-            failure = TrialError(error.boundary, str(error), error.retryable)
+            failure = TrialError(
+                error.boundary,
+                str(error),
+                error.retryable,
+                of_answer=account.blames_answer(error),
+            )
             if not failure.retryable or attempt >= spec.attempts:
                 return record(attempt, error=failure)
             time.sleep(_backoff(attempt, error.retry_after))
@@ -168,8 +183,10 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
                 env = benchmark.open_environment(task, spec.start)
             stack.callback(_close, env)
             _open_environments[id(env)] = env
+            account.phase = "agent"
             submission = _solve(spec, env, account)
-            account.submission = submission
+            with _boundary(AgentError, "reading the submission"):
+                account.submission = submission = storable_value(submission)
             submitted()
         account.submission = submission
         if benchmark.grading == "same":
@@ -180,10 +197,12 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             stack.close()
             env = NoEnvironment()
         if benchmark.grading == "fresh":
+            account.phase = "start"
             with _boundary(EnvironmentFault, "starting the grading environment"):
                 env = benchmark.open_grading_environment(task, spec.start.without_network())
             stack.callback(_close, env)
             _open_environments[id(env)] = env
+        account.phase = "answer"
         with _boundary(GraderError, "grading"):
             account.verdict = benchmark.grade(task, submission, env)
             return account.verdict
@@ -210,6 +229,7 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     if not meter.calls and result.cost != 0.0:
         meter.cost = result.cost  # an outside agent that keeps its own account
     env.deadline = None
+    account.phase = "answer"
     with _boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
 

@@ -87,6 +87,8 @@ class TrialError:
     boundary: str
     message: str
     retryable: bool = False
+    #: An answer, or what a model did, may have brought it about: no sign of a broken machine.
+    of_answer: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

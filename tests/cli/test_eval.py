@@ -219,6 +219,17 @@ def test_runs_and_compare(chimera, tasks, tmp_path):
     assert len(json.loads(chimera("runs", "list", "--json").out)) == 1
 
 
+def test_errors_count_as_not_passed_in_compare(chimera, tasks, tmp_path):
+    made = ("eval", "-b", "custom", "--dataset", tasks, "--retries", "0")
+    chimera(*made, "-m", "scripted/text:Paris")
+    chimera(*made, "--agent", "command:exit 3", "--environment", "local")
+    first, second = (row["run"] for row in json.loads(chimera("runs", "list", "--json").out))
+    compared = json.loads(chimera("compare", first, second, "--json").out)
+
+    assert (compared["tasks"], compared["second_rate"]) == (3, 0.0)
+    assert compared["only_first"] == ["capital", "short"]
+
+
 def test_ctrl_c_stores_what_is_done_and_resume_finishes(tmp_path):
     tasks = [{"id": f"t{i}", "prompt": "x", "regex": "x"} for i in range(30)]
     (tmp_path / "tasks.json").write_text(json.dumps(tasks))

@@ -9,6 +9,7 @@ import pytest
 from chimera.errors import UsageError
 from chimera.eval.exports import answered_by, export_files, export_text
 from chimera.eval.run import RunSettings, run
+from chimera.eval.runs.seal import seal
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialRecord, Verdict
 
@@ -73,8 +74,19 @@ def test_a_format_that_the_runs_benchmark_does_not_have(store, tmp_path):
 )
 def test_who_made_the_answers(tmp_path, monkeypatch, manifest, name):
     monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
     (tmp_path / "named.jsonl").write_text('{"id": 1, "model_name_or_path": "theirs"}\n')
+    made_here = {"settings": {}, **manifest}
     with RunStore(":memory:", create=True) as store:
-        store.set_manifest(manifest)
+        store.set_manifest({**made_here, "seal": seal(made_here)})
 
         assert answered_by(store) == name
+
+
+def test_a_path_in_a_run_from_elsewhere_is_not_read(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "named.jsonl").write_text('{"id": 1, "model_name_or_path": "read"}\n')
+    with RunStore(":memory:", create=True) as store:
+        store.set_manifest({"settings": {}, "predictions": "named.jsonl", "seal": "0" * 64})
+
+        assert answered_by(store) == "named"

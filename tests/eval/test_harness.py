@@ -17,7 +17,8 @@ import pytest
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.harness import Benchmark, Harness, content_digest
 from chimera.eval.runs.store import RunStore
-from chimera.types import AgentResult
+from chimera.eval.values import Verdict
+from chimera.types import AgentResult, Message, Step
 
 
 class Parity(Benchmark):
@@ -34,6 +35,16 @@ class Parity(Benchmark):
 
     def evaluate(self, task, agent_output, env):
         return (agent_output == "even") == (int(task["prompt"]) % 2 == 0)
+
+
+@dataclass
+class Observed:
+    records: list
+
+    def planned(self, total, done): ...
+    def started(self, task_id, sample): ...
+    def finished(self, record):
+        self.records.append(record)
 
 
 @dataclass
@@ -139,6 +150,112 @@ def test_different_faults_do_not_trip_the_breaker():
             raise EnvironmentFault("abcdefghij"[int(prompt) % 10] * 3)
 
     assert Harness(benchmark=Parity(50), agent=Down(), concurrency=1).run().errored == 50
+
+
+class Breaks(Parity):
+    """A grader that every answer breaks."""
+
+    def evaluate(self, task, agent_output, env):
+        raise ValueError("the answer is odd")
+
+
+class BreaksEnvironment(Parity):
+    def evaluate(self, task, agent_output, env):
+        raise EnvironmentFault("the sandbox is gone")
+
+
+class BreaksCollecting(Parity):
+    def collect(self, task, result, env):
+        raise ValueError("what is handed in cannot be read")
+
+
+@pytest.mark.parametrize("benchmark", [Breaks, BreaksEnvironment, BreaksCollecting])
+def test_what_an_answer_can_cause_does_not_trip_the_breaker(benchmark):
+    result = Harness(benchmark=benchmark(50), agent=Even(), concurrency=2, breaker=5).run()
+
+    assert (result.errored, result.stopped) == (50, None)
+
+
+def test_what_a_model_did_in_its_environment_does_not_trip_the_breaker():
+    from chimera.agents import create_agent
+
+    class Kills:
+        model = create_agent("direct", model="scripted/text:kill -9 -1")
+
+        def run(self, prompt, env):
+            self.model.run(prompt, env)
+            raise EnvironmentFault("the container is gone")
+
+    result = Harness(benchmark=Parity(50), agent=Kills(), concurrency=2, breaker=5).run()
+
+    assert (result.errored, result.stopped) == (50, None)
+
+
+def test_an_environment_for_grading_that_does_not_start_trips_the_breaker():
+    class Fresh(Parity):
+        grading = "fresh"
+
+        def open_grading_environment(self, task, start):
+            raise EnvironmentFault("no daemon")
+
+    result = Harness(benchmark=Fresh(50), agent=Even(), concurrency=1, breaker=5).run()
+
+    assert "5 trials in a row" in result.stopped
+
+
+def test_errors_count_as_not_passed_in_pass_at_k():
+    class Half(Parity):
+        def evaluate(self, task, agent_output, env):
+            if task["id"] != "n0":
+                raise ValueError("no verdict")
+            return True
+
+    result = Harness(benchmark=Half(4), agent=Even(), samples=2).run()
+
+    assert (result.passed, result.errored) == (2, 6)
+    assert (result.pass_at(2), result.pass_hat(2)) == (0.25, 0.25)
+
+
+@pytest.mark.parametrize("place", ["answer", "why", "evidence", "error", "trajectory"])
+def test_one_answer_that_is_no_text_costs_no_other_its_verdict(tmp_path, place):
+    odd = chr(0xD800)
+
+    class Odd(Even):
+        def run(self, prompt, env):
+            said = f"even{odd}" if prompt == "2" and place == "answer" else "even"
+            told = (Step(Message.user(odd)),) if place == "trajectory" else ()
+            return AgentResult(said, trajectory=told)
+
+    class Judged(Parity):
+        def grade(self, task, submission, env):
+            if place == "error" and task["id"] == "n2":
+                raise ValueError(odd)
+            evidence = {"log": odd} if place == "evidence" else {}
+            return Verdict(
+                submission.text == "even", odd if place == "why" else "", None, {}, evidence
+            )
+
+    seen = []
+    observer = Observed(seen)
+    harness = Harness(benchmark=Judged(4), agent=Odd(), store=tmp_path / "r.chi", observer=observer)
+    result = harness.run()
+
+    expected = {"answer": "failed", "error": "error"}.get(place, "passed")
+    assert {r.task_id: r.status for r in result.results} == {
+        **dict.fromkeys(("n0", "n1", "n3"), "passed"), "n2": expected
+    }  # fmt: skip
+    assert len(json.dumps([r.why for r in seen], ensure_ascii=False).encode()) > 0
+    assert harness.run().total == 4
+
+
+def test_tasks_that_are_no_text_have_digests_and_ids_that_are_not_are_refused():
+    class Odd(Parity):
+        def tasks(self):
+            return [{"id": self.count, "prompt": chr(0xD800)}]
+
+    assert Harness(benchmark=Odd("a"), agent=Even()).run().total == 1
+    with pytest.raises(UsageError, match="not text"):
+        Harness(benchmark=Odd(chr(0xD800)), agent=Even()).run()
 
 
 def test_an_empty_benchmark_is_refused():

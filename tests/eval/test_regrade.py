@@ -74,13 +74,12 @@ def test_a_file_that_brings_its_tasks_needs_no_data_set():
 def test_stored_verdicts_are_checked_and_replaced(letters):
     settings = RunSettings(letters, model="scripted/text:a", limit="2")
     path = run(settings).store.path
-    other = {"settings": {"benchmark": letters, "option": ["right=b"]}}
-    with RunStore(path) as store:
+    other = {"option": ["right=b"]}
+    with RunStore(path, write=True) as store:
         same = list(grade_again(store, keep=False))
-        store.set_manifest({**store.manifest(), **other})
-        checked = list(grade_again(store, keep=False))
+        checked = list(grade_again(store, changes=other, keep=False))
         before = [record.passed for record in store.records()]
-        list(grade_again(store))
+        list(grade_again(store, changes=other))
         after = [record.passed for record in store.records()]
 
     assert [each.changed for each in same] == [False, False]
@@ -89,9 +88,6 @@ def test_stored_verdicts_are_checked_and_replaced(letters):
 
 
 def test_a_task_that_is_gone_is_said(letters):
-    with RunStore(run(RunSettings(letters, agent="oracle")).store.path) as store:
-        store.set_manifest(
-            {**store.manifest(), "settings": {"benchmark": letters, "option": ["count=1"]}}
-        )
-        with pytest.raises(UsageError, match="no longer has the task"):
-            list(grade_again(store))
+    path = run(RunSettings(letters, agent="oracle")).store.path
+    with RunStore(path) as store, pytest.raises(UsageError, match="no longer has the task"):
+        list(grade_again(store, changes={"option": ["count=1"]}, keep=False))

@@ -285,21 +285,26 @@ def test_a_reference_solution_is_not_held_to_the_time_of_agents():
     assert run_trial(spec(agent=Oracle(), limits=TrialLimits(seconds=60))).passed
 
 
-def test_a_submission_is_checkpointed_only_when_it_was_paid_for():
-    class NoGrading(Yes):
-        grading = "none"
-
-    seen = []
-    run_trial(spec(NoGrading()), checkpoint=seen.append)
-    assert seen == []  # no model was called: nothing would be lost
-
+@pytest.mark.parametrize(
+    ("grading", "model", "kept"),
+    [
+        ("fresh", None, []),  # no model was called: nothing would be lost
+        ("none", "scripted/text:yes", []),  # the verdict is there at once
+        ("fresh", "scripted/text:yes", [("yes", None)]),
+    ],
+)
+def test_a_submission_is_checkpointed_when_it_was_paid_for_and_waits(grading, model, kept):
     from chimera.agents import create_agent
 
-    run_trial(
-        spec(NoGrading(), create_agent("direct", model="scripted/text:yes")),
-        checkpoint=seen.append,
-    )
-    assert [(record.submission.text, record.verdict) for record in seen] == [("yes", None)]
+    class Graded(Yes):
+        pass
+
+    Graded.grading = grading
+    agent = Says() if model is None else create_agent("direct", model=model)
+    seen = []
+    run_trial(spec(Graded(), agent), checkpoint=seen.append)
+
+    assert [(record.submission.text, record.verdict) for record in seen] == kept
 
 
 def test_a_checkpointed_submission_is_graded_without_the_agent():

@@ -139,7 +139,7 @@ def _told(record: TrialRecord, prompt: str) -> list[dict[str, JSON]]:
 
 
 def _time(step: Step) -> dict[str, JSON]:
-    if not step.timestamp:
+    if not 0 < step.timestamp < 1e11:  # none, or none that a calendar has
         return {}
     return {"timestamp": datetime.fromtimestamp(step.timestamp, UTC).isoformat()}
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import os
 import time
+from collections import Counter
 from pathlib import Path
 
 from chimera.errors import UsageError
-from chimera.eval.runs.store import RunStore
+from chimera.eval.runs.result import benchmark_of
+from chimera.eval.runs.store import RunStore, StoredStatus
 from chimera.types import JSON
 
 SUFFIX = ".chi"
@@ -60,16 +62,17 @@ def find_run(name: str, directory: Path) -> Path:
 
 def summary_row(store: RunStore) -> dict[str, JSON]:
     """The counts of a run, for lists."""
-    counts = dict(store.rows("SELECT status, COUNT(*) FROM trials GROUP BY status"))
+    rows = store.rows(tuple[StoredStatus], "SELECT status FROM trials")
+    counts = Counter(status for (status,) in rows)
     manifest = store.manifest()
     return {
         "run": Path(store.path).stem,
-        "benchmark": manifest.get("identity", {}).get("benchmark", "?"),
+        "benchmark": benchmark_of(manifest),
         "model": manifest.get("model"),
         "agent": manifest.get("agent"),
-        "passed": counts.get("passed", 0),
-        "failed": counts.get("failed", 0),
-        "errored": counts.get("error", 0),
+        "passed": counts["passed"],
+        "failed": counts["failed"],
+        "errored": counts["error"] + counts["submitted"],
         "planned": manifest.get("planned"),
         "started": manifest.get("started"),
     }

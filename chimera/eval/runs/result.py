@@ -3,15 +3,26 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import groupby
+from operator import itemgetter
 from pathlib import Path
-from typing import Any
+from typing import Any, NamedTuple
 
 from chimera.eval.runs import stats
-from chimera.eval.runs.store import RunStore
+from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
 from chimera.eval.values import Status, TrialRecord
+from chimera.text import first_line
 from chimera.types import JSON, Usage
+
+
+class _Costs(NamedTuple):
+    status: StoredStatus
+    cost: Finite | None
+    input_tokens: Count
+    output_tokens: Count
+    cached_tokens: Count
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,28 +87,25 @@ class EvalResult:
         planned: int | None = None,
         stopped: str | None = None,
     ) -> EvalResult:
-        counts = dict(store.rows("SELECT status, COUNT(*) FROM trials GROUP BY status"))
-        passed, failed = counts.get("passed", 0), counts.get("failed", 0)
-        errored = counts.get("error", 0) + counts.get("submitted", 0)
-        total = passed + failed + errored
-        sums = next(
-            store.rows(
-                "SELECT COALESCE(SUM(cost), 0), COUNT(*) - COUNT(cost), "
-                "COALESCE(SUM(input_tokens), 0), COALESCE(SUM(output_tokens), 0), "
-                "COALESCE(SUM(cached_tokens), 0) FROM trials"
-            )
-        )
+        query = "SELECT status, cost, input_tokens, output_tokens, cached_tokens FROM trials"
+        counts: Counter[str] = Counter()
+        usage, cost, unknown = Usage(), 0.0, False
+        for trial in store.rows(_Costs, query):
+            counts[trial.status] += 1
+            usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
+            cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
+        total = counts.total()
         manifest = store.manifest()
         return cls(
-            benchmark=benchmark or manifest.get("identity", {}).get("benchmark", "?"),
+            benchmark=benchmark or benchmark_of(manifest),
             total=total,
-            passed=passed,
-            failed=failed,
-            errored=errored,
+            passed=counts["passed"],
+            failed=counts["failed"],
+            errored=counts["error"] + counts["submitted"],
             planned=planned if planned is not None else manifest.get("planned", total),
-            total_cost=None if sums[1] else sums[0],
-            usage=Usage(sums[2], sums[3], sums[4]),
-            interval=_interval(store, passed, total),
+            total_cost=None if unknown else cost,
+            usage=usage,
+            interval=_interval(store, counts["passed"], total),
             stopped=stopped,
             store=store,
         )
@@ -125,19 +133,15 @@ class EvalResult:
         return (TaskEvalResult.of(record) for record in self.store.records())
 
     def samples_by_task(self) -> dict[str, tuple[int, int]]:
-        """task → (trials with a verdict, trials passed)."""
-        query = (
-            "SELECT task_id, COUNT(*), SUM(status = 'passed') FROM trials "
-            "WHERE status IN ('passed', 'failed') GROUP BY task_id"
-        )
-        return {task: (count, passed) for task, count, passed in self.store.rows(query)}
+        """task → (trials, trials passed); a trial without a verdict has not passed."""
+        return {task: (count, passed) for task, count, passed in _by_task(self.store)}
 
     def pass_at(self, k: int) -> float | None:
-        """Mean pass@k over tasks; None unless every task has k verdicts."""
+        """Mean pass@k over tasks, errors as not passed; None unless every task has k trials."""
         return self._over_tasks(k, stats.pass_at_k)
 
     def pass_hat(self, k: int) -> float | None:
-        """Mean pass^k over tasks; None unless every task has k verdicts."""
+        """Mean pass^k over tasks, errors as not passed; None unless every task has k trials."""
         return self._over_tasks(k, stats.pass_hat_k)
 
     def _over_tasks(self, k: int, function: Any) -> float | None:
@@ -148,26 +152,33 @@ class EvalResult:
 
     def durations(self) -> tuple[float, float]:
         """p50 and p95 of the seconds a trial took."""
-        values = [row[0] for row in self.store.rows("SELECT duration FROM trials")]
+        rows = self.store.rows(tuple[Seconds], "SELECT duration FROM trials")
+        values = [seconds for (seconds,) in rows]
         return stats.percentile(values, 0.5), stats.percentile(values, 0.95)
 
     def reasons(self, most: int = 8) -> list[tuple[str, int]]:
         """The most frequent reasons of trials that did not pass, errors first by kind."""
-        query = "SELECT status, error_boundary, why FROM trials WHERE status != 'passed'"
+        query = "SELECT status, error_boundary, why FROM trials"
         counts: Counter[str] = Counter()
-        for status, boundary, why in self.store.rows(query):
-            line = (why or status).splitlines()[0][:100] if (why or status) else status
-            counts[line if boundary is None else f"[error] {line}"] += 1
+        for status, boundary, why in self.store.rows(tuple[str, str | None, str], query):
+            if status != "passed":
+                line = first_line(why) or status
+                counts[line if boundary is None else f"[error] {line}"] += 1
         return counts.most_common(most)
 
     def rates_of(self, metric: str) -> float | None:
         """Mean of a boolean or numeric verdict metric over all trials; None where none has it."""
-        query = (
-            "SELECT json_extract(metrics, '$.' || ?) FROM verdicts "
-            "WHERE json_extract(metrics, '$.' || ?) IS NOT NULL"
-        )
-        values = [float(row[0]) for row in self.store.rows(query, (metric, metric))]
+        found = (metrics.get(metric) for _, metrics in self._metrics(metric))
+        values = [float(value) for value in found if isinstance(value, (bool, int, float))]
         return sum(values) / self.total if values and self.total else None
+
+    def _metrics(self, having: str) -> Iterator[tuple[bool, dict[str, JSON]]]:
+        """The verdicts that have a metric: whether they passed, and all their metrics."""
+        name = f'"{having}"'
+        query = "SELECT passed, metrics FROM verdicts"
+        for passed, text in self.store.rows(tuple[int, str], query):
+            if name in text:
+                yield bool(passed), self.store.decode(text)
 
     def summary(self) -> dict[str, JSON]:
         """The plain summary, without the results."""
@@ -199,24 +210,37 @@ class EvalResult:
     @property
     def corrected_pass_rate(self) -> float | None:
         """The rate by the corrected verdicts, where a grader gave one; None when none differs."""
-        query = (
-            "SELECT COUNT(*), SUM(json_extract(metrics, '$.corrected')), SUM(passed) FROM verdicts "
-            "WHERE json_extract(metrics, '$.corrected') IS NOT NULL"
+        pairs = [
+            (passed, bool(metrics["corrected"]))
+            for passed, metrics in self._metrics("corrected")
+            if metrics.get("corrected") is not None
+        ]
+        official, corrected = (
+            (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         )
-        count, corrected, official = next(self.store.rows(query))
-        if not count or corrected == official or not self.total:
+        if corrected == official or not self.total:
             return None
         return float((self.passed - official + corrected) / self.total)
 
 
+def benchmark_of(manifest: Mapping[str, JSON]) -> str:
+    """The name of a run's benchmark."""
+    return str(manifest.get("identity", {}).get("benchmark", "?"))
+
+
+def _by_task(store: RunStore) -> Iterator[tuple[str, int, int]]:
+    """Each task with its trials and how many of them passed."""
+    query = "SELECT task_id, status FROM trials ORDER BY task_id"
+    for task, trials in groupby(store.rows(tuple[str, str], query), key=itemgetter(0)):
+        passed = [status == "passed" for _, status in trials]
+        yield task, len(passed), sum(passed)
+
+
 def _interval(store: RunStore, passed: int, total: int) -> stats.Interval:
     """Wilson's for one sample a task, else a bootstrap over whole tasks."""
-    clusters: list[Sequence[float]] = []
-    query = (
-        "SELECT SUM(status = 'passed'), COUNT(*) FROM trials GROUP BY task_id HAVING COUNT(*) > 0"
-    )
-    rows = list(store.rows(query))
-    if all(count == 1 for _, count in rows):
+    tasks = [(count, passes) for _, count, passes in _by_task(store)]
+    if all(count == 1 for count, _ in tasks):
         return stats.wilson(passed, total)
-    clusters = [[1.0] * passes + [0.0] * (count - passes) for passes, count in rows]
-    return stats.clustered_bootstrap(clusters)
+    return stats.clustered_bootstrap(
+        [[1.0] * passes + [0.0] * (count - passes) for count, passes in tasks]
+    )

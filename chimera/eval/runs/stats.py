@@ -4,11 +4,15 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
+from itertools import compress
 from statistics import NormalDist, fmean
 
 Interval = tuple[float, float]
+
+#: Up to here binomials are summed as whole numbers; beyond, that takes the square of the time.
+EXACT_PAIRS = 1000
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -77,11 +81,25 @@ def mcnemar_exact(only_first: int, only_second: int) -> float:
     """Two-sided exact p-value that the discordant pairs split evenly."""
     if only_first < 0 or only_second < 0:
         raise ValueError("counts of discordant pairs cannot be negative")
-    n = only_first + only_second
+    n, least = only_first + only_second, min(only_first, only_second)
     if n == 0:
         return 1.0
-    tail = sum(math.comb(n, i) for i in range(min(only_first, only_second) + 1))
+    if n > EXACT_PAIRS:
+        return min(1.0, 2 * _binomial_tail(n, least))
+    tail = sum(math.comb(n, i) for i in range(least + 1))
     return min(1.0, float(2 * tail / (1 << n)))
+
+
+def _binomial_tail(n: int, most: int) -> float:
+    """Chance of at most `most` heads in `n` throws, for large n: from the largest term down."""
+    log_term = math.lgamma(n + 1) - math.lgamma(most + 1) - math.lgamma(n - most + 1)
+    ratio = total = 1.0
+    for i in range(most, 0, -1):
+        ratio *= i / (n - i + 1)
+        total += ratio
+        if ratio < total * 1e-17:
+            break
+    return math.exp(log_term - n * math.log(2) + math.log(total))
 
 
 def paired_permutation(
@@ -94,7 +112,8 @@ def paired_permutation(
     values = [d for d in differences if d]
     if not values:
         return 1.0
-    observed = abs(math.fsum(values)) - 1e-12
+    observed = abs(math.fsum(values))
+    observed -= 1e-12 * max(1.0, observed)  # rounding must not tell equals apart
     if len(values) <= 16:
         patterns = 2 ** len(values)
         extreme = sum(
@@ -103,12 +122,35 @@ def paired_permutation(
         )
         return float(extreme / patterns)
     generator = random.Random(seed)
-    extreme = 0
-    for _ in range(resamples):
-        signs = generator.getrandbits(len(values))
-        total = math.fsum(v if signs >> i & 1 else -v for i, v in enumerate(values))
-        extreme += abs(total) >= observed
+    total = _signed_sum(values)
+    extreme = sum(
+        abs(total(generator.getrandbits(len(values)))) >= observed for _ in range(resamples)
+    )
     return (extreme + 1) / (resamples + 1)
+
+
+def _signed_sum(values: Sequence[float]) -> Callable[[int], float]:
+    """Of bits: the sum of `values`, those whose bit is not set negated.
+
+    Differences of pass rates take few values, and those that are alike are counted at once.
+    """
+    if len(set(values)) > 64:
+        backwards, whole = values[::-1], math.fsum(values)  # the first digit is the last bit
+        digits = bytes.maketrans(b"01", b"\0\1")
+
+        def one_by_one(signs: int) -> float:
+            chosen = f"{signs:0{len(values)}b}".encode().translate(digits)
+            return 2 * math.fsum(compress(backwards, chosen)) - whole
+
+        return one_by_one
+    places = {value: bytearray(len(values) // 8 + 1) for value in values}
+    for i, value in enumerate(values):
+        places[value][i >> 3] |= 1 << (i & 7)
+    masks = [(value, int.from_bytes(bits, "little")) for value, bits in places.items()]
+    groups = [(value, mask, mask.bit_count()) for value, mask in masks]
+    return lambda signs: math.fsum(
+        value * (2 * (signs & mask).bit_count() - count) for value, mask, count in groups
+    )
 
 
 def coverage_bounds(passed: int, total: int, without_verdict: int) -> Interval:

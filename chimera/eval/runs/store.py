@@ -1,31 +1,30 @@
 """The run store: one SQLite file a run, one transaction a trial.
 
 Texts are plain columns that any SQLite client reads; trajectories and evidence are zstd-compressed
-JSON; files and pictures are rows of `artifacts`. Keys are redacted from everything written.
+JSON; files and pictures are rows of `artifacts`. Keys are redacted from everything written. What a
+file holds is believed no more than any other input: see `database`.
 """
 
 from __future__ import annotations
 
 import sqlite3
-import sys
-import threading
-import weakref
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
-from typing import Any, Self
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
 
 import msgspec
+from msgspec import Meta
 
-from chimera.errors import UsageError
+from chimera.errors import StoreError, UsageError
+from chimera.eval.runs.database import Database, Mode, encode
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
+from chimera.text import storable, storable_value
 from chimera.types import JSON, Step, Usage
 
-if sys.version_info >= (3, 14):
-    from compression import zstd
-else:
-    from backports import zstd
+RowT = TypeVar("RowT")
 
 FORMAT = 1
 
@@ -69,34 +68,105 @@ CREATE TABLE trajectories (
 """
 
 
-class RunStore:
-    """Reads and writes one run. Safe to use from many threads."""
+#: What columns hold: checked when they are read, and before they are written.
+Count = Annotated[int, Meta(ge=0, le=2**62)]
+Flag = Annotated[int, Meta(ge=0, le=1)]
+Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Seconds = Annotated[float, Meta(ge=0, le=1e11)]
+StoredStatus = Literal["passed", "failed", "error", "submitted"]
 
-    def __init__(self, path: Path | str, *, create: bool = False) -> None:
+
+class _Key(NamedTuple):
+    task_id: str
+    sample: Count
+    digest: str
+
+
+class _Outcome(NamedTuple):
+    status: StoredStatus
+    score: Finite | None
+    why: str
+    boundary: str | None
+    message: str | None
+    retryable: Flag | None
+
+
+class _Costs(NamedTuple):
+    cost: Finite | None
+    input_tokens: Count
+    output_tokens: Count
+    cached_tokens: Count
+    steps: Count
+    duration: Seconds
+    attempts: Count
+    started: Seconds
+    stop_reason: str
+
+
+class _Submission(NamedTuple):
+    text: str
+    form: str
+    raw: str | None
+    data: str | None
+
+
+class _Verdict(NamedTuple):
+    passed: Flag
+    score: Finite | None
+    why: str
+    metrics: str
+    evidence: bytes | None
+
+
+class _Call(NamedTuple):
+    model: str
+    input_tokens: Count
+    output_tokens: Count
+    cached_tokens: Count
+    cost: Finite | None
+    started: Seconds
+    seconds: Seconds
+    attempts: Count
+    cached: Flag
+    error: str | None
+
+
+_KEY = "task_id, sample, digest"
+_OUTCOME = "status, score, why, error_boundary, error_message, error_retryable"
+_COSTS = (
+    "cost, input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
+    "stop_reason"
+)
+#: The keys of a manifest that are read, with what they must be; others are as they are.
+_MANIFEST: Mapping[str, Any] = {
+    "environment": str | None,
+    "identity": dict[str, Any],
+    "planned": Count,
+    "predictions": str | None,
+    "samples": Annotated[int, Meta(ge=1, lt=2**31)],
+    "seal": str | None,
+    "settings": dict[str, Any],
+    "started": Seconds,
+}
+#: How it shows that a record cannot be stored.
+_UNSTORABLE = (
+    AttributeError, OverflowError, RecursionError, TypeError, ValueError,
+    sqlite3.DataError, sqlite3.IntegrityError, sqlite3.InterfaceError, sqlite3.ProgrammingError,
+)  # fmt: skip
+
+
+class RunStore:
+    """Reads and writes one run. Safe to use from many threads.
+
+    A file is opened for reading alone, unless `write` is said; `create` makes it if it must.
+    """
+
+    def __init__(self, path: Path | str, *, create: bool = False, write: bool = False) -> None:
         self.path = path
-        self._lock = threading.RLock()
-        in_memory = str(path) == ":memory:"
-        if not create and not in_memory and not Path(path).is_file():
-            raise UsageError(f"no run at {path}; `chimera runs list` shows those there are")
-        self._connection = sqlite3.connect(
-            path, check_same_thread=False, isolation_level=None, timeout=60
-        )
-        weakref.finalize(self, self._connection.close)  # results are kept, and seldom closed
-        try:
-            self._connection.execute("PRAGMA journal_mode = WAL")
-            self._connection.execute("PRAGMA synchronous = NORMAL")
-            self._connection.execute("PRAGMA foreign_keys = ON")
-            version = self._connection.execute("PRAGMA user_version").fetchone()[0]
-            if version == 0 and (create or in_memory):
-                with self._transaction():
-                    for statement in _SCHEMA.split(";"):
-                        self._connection.execute(statement)
-                    self._connection.execute(f"PRAGMA user_version = {FORMAT}")
-            elif version != FORMAT:
-                raise UsageError(f"{path} is not a run of this version of Chimera")
-        except sqlite3.DatabaseError as error:
-            self._connection.close()
-            raise UsageError(f"{path} is not a run: {error}") from None
+        mode: Mode = "create" if create else "write" if write else "read"
+        self._database = Database(path, _SCHEMA, FORMAT, mode=mode)
+        self._execute = self._database.connection.execute
+        self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
 
     def __enter__(self) -> Self:
         return self
@@ -105,323 +175,369 @@ class RunStore:
         self.close()
 
     def close(self) -> None:
-        with self._lock:
-            self._connection.close()
+        self._database.close()
 
     # The manifest
 
     def set_manifest(self, values: Mapping[str, JSON]) -> None:
-        with self._transaction():
-            self._connection.executemany(
+        with self._database.transaction():
+            self._database.connection.executemany(
                 "INSERT OR REPLACE INTO manifest VALUES (?, ?)",
-                [(key, _json(value)) for key, value in values.items()],
+                [(storable(key), _json(storable_value(value))) for key, value in values.items()],
             )
 
     def manifest(self) -> dict[str, JSON]:
+        query = "SELECT key, value FROM manifest ORDER BY key"
         return {
-            key: msgspec.json.decode(value)
-            for key, value in self._rows("SELECT key, value FROM manifest ORDER BY key")
+            key: self._database.decode(value, _MANIFEST.get(key, Any))
+            for key, value in self.rows(tuple[str, str], query)
         }
 
     def add_tasks(self, tasks: Iterable[Mapping[str, Any]]) -> None:
         """What people see of the tasks: never the gold answers or hidden tests."""
-        with self._transaction():
-            self._connection.executemany(
+        with self._database.transaction():
+            self._database.connection.executemany(
                 "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
                 (
-                    (task["id"], redact(task["prompt"]), _json(task.get("metadata", {})))
+                    (
+                        task["id"],
+                        redact(storable(task["prompt"])),
+                        _json(storable_value(task.get("metadata", {}))),
+                    )
                     for task in tasks
                 ),
             )
 
     def task_prompt(self, task_id: str) -> str:
-        found = list(self._rows("SELECT prompt FROM tasks WHERE task_id = ?", (task_id,)))
-        return str(found[0][0]) if found else ""
+        query = "SELECT prompt FROM tasks WHERE task_id = ?"
+        return next((prompt for (prompt,) in self.rows(tuple[str], query, (task_id,))), "")
 
     # Trials
 
-    def write(self, record: TrialRecord) -> None:
-        """Store a trial in one transaction; an earlier record of it is replaced."""
-        checkpoint = record.verdict is None and record.error is None
-        status = "submitted" if checkpoint else record.status
-        verdict, error, usage = record.verdict, record.error, record.usage
-        score = verdict.value if verdict else None
-        with self._transaction():
-            self._connection.execute(
-                "DELETE FROM trials WHERE task_id = ? AND sample = ?",
-                (record.task_id, record.sample),
-            )
-            trial = self._connection.execute(
-                "INSERT INTO trials VALUES (NULL, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
-                (
-                    *(record.task_id, record.sample, record.digest),
-                    *(status, score, redact(record.why)),
-                    error.boundary if error else None,
-                    redact(error.message) if error else None,
-                    error.retryable if error else None,
-                    *(record.cost, usage.input_tokens, usage.output_tokens),
-                    *(usage.cached_tokens, record.steps, record.duration),
-                    *(record.attempts, record.started, record.stop_reason),
-                ),
-            ).lastrowid
-            assert trial is not None
-            if record.submission is not None:
-                self._write_submission(trial, record.submission)
-            if verdict is not None:
-                self._write_verdict(trial, verdict)
-            for call in record.calls:
-                self._connection.execute(
-                    "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)",
-                    (
-                        *(trial, call.model, call.usage.input_tokens, call.usage.output_tokens),
-                        *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
-                        *(call.attempts, call.cached),
-                        redact(call.error) if call.error else None,
-                    ),
-                )
-            if record.trajectory:
-                steps = redact(msgspec.json.encode(record.trajectory).decode())
-                self._connection.execute(
-                    "INSERT INTO trajectories VALUES (?, ?)", (trial, _pack(steps))
-                )
+    def write(self, record: TrialRecord) -> TrialRecord:
+        """Store a trial in one transaction; an earlier record of it is replaced.
+
+        Returned is what is stored: the record, the same without lone surrogates, or, where it
+        cannot be stored either, an error that says why.
+        """
+        fault: Exception | None = None
+        for form in (_as_it_is, _cleaned, _without_content, _without_costs):
+            try:
+                stored = form(record, fault)
+                self._write(stored)
+            except _UNSTORABLE as error:
+                fault = error
+            else:
+                return stored
+        raise StoreError(f"{self.path}: a trial cannot be stored: {fault}")
+
+    def _write(self, record: TrialRecord) -> None:
+        key = (record.task_id, record.sample)
+        with self._database.transaction():
+            checkpoint = self._checkpoints.pop(key, None)
+            if checkpoint is not None and _continues(record, checkpoint[1]):
+                trial, done = checkpoint[0], len(checkpoint[1].calls)
+                self._update(trial, record)
+            else:
+                trial, done = self._insert(record), 0
+                if record.submission is not None:
+                    self._write_submission(trial, record.submission)
+                if record.trajectory:
+                    steps = self._database.pack(_json(record.trajectory).encode())
+                    self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
+            if record.verdict is not None:
+                self._write_verdict(trial, record.verdict)
+            for call in record.calls[done:]:
+                self._write_call(trial, call)
+        if record.verdict is None and record.error is None:
+            self._checkpoints[key] = (trial, record)
+
+    def _insert(self, record: TrialRecord) -> int:
+        self._execute(
+            "DELETE FROM trials WHERE task_id = ? AND sample = ?", (record.task_id, record.sample)
+        )
+        key = _checked((record.task_id, record.sample, record.digest), _Key)
+        trial = self._execute(
+            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}) "
+            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
+            (*key, *_outcome(record), *_costs(record)),
+        ).lastrowid
+        assert trial is not None
+        return trial
+
+    def _update(self, trial: int, record: TrialRecord) -> None:
+        columns = f"{_OUTCOME}, {_COSTS}"
+        self._execute(
+            f"UPDATE trials SET ({columns}) = (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?) WHERE id = ?",
+            (*_outcome(record), *_costs(record), trial),
+        )
 
     def _write_submission(self, trial: int, submission: Submission) -> None:
-        self._connection.execute(
-            "INSERT INTO submissions VALUES (?,?,?,?,?)",
-            (
-                trial,
-                redact(submission.text),
-                submission.form,
-                redact(submission.raw) if submission.raw is not None else None,
-                _json(submission.data) if submission.data is not None else None,
-            ),
+        raw, data = submission.raw, submission.data
+        row = (
+            *(redact(submission.text), submission.form),
+            *(redact(raw) if raw is not None else None, _json(data) if data is not None else None),
+        )
+        self._execute(
+            "INSERT INTO submissions VALUES (?,?,?,?,?)", (trial, *_checked(row, _Submission))
         )
         self._write_artifacts(trial, "submission", submission.files)
 
     def _write_verdict(self, trial: int, verdict: Verdict) -> None:
         files = {k: v for k, v in verdict.evidence.items() if isinstance(v, bytes)}
         rest = {k: v for k, v in verdict.evidence.items() if k not in files}
-        self._connection.execute(
-            "INSERT INTO verdicts VALUES (?,?,?,?,?,?)",
-            (
-                *(trial, verdict.passed, verdict.score, redact(verdict.why)),
-                _json(verdict.metrics),
-                _pack(_json(rest)) if rest else None,
-            ),
+        row = (
+            *(int(verdict.passed), verdict.score, redact(verdict.why), _json(verdict.metrics)),
+            self._database.pack(_json(rest).encode()) if rest else None,
+        )
+        self._execute(
+            "INSERT INTO verdicts VALUES (?,?,?,?,?,?)", (trial, *_checked(row, _Verdict))
         )
         self._write_artifacts(trial, "evidence", files)
 
     def _write_artifacts(self, trial: int, kind: str, files: Mapping[str, bytes]) -> None:
         for name, content in files.items():
-            self._connection.execute(
+            self._execute(
                 "INSERT INTO artifacts VALUES (?,?,?,?)",
-                (trial, kind, name, zstd.compress(content)),
+                (trial, kind, name, self._database.pack(content)),
             )
+
+    def _write_call(self, trial: int, call: CallRecord) -> None:
+        row = (
+            *(call.model, call.usage.input_tokens, call.usage.output_tokens),
+            *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
+            *(call.attempts, int(call.cached), redact(call.error) if call.error else None),
+        )
+        self._execute(
+            "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)", (trial, *_checked(row, _Call))
+        )
 
     def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
         """Put a newer verdict in the place of a stored trial's."""
-        with self._transaction():
+        graded = storable_value(replace(record, verdict=verdict, error=None))
+        with self._database.transaction():
             trial = self._trial_id(record.task_id, record.sample)
-            self._connection.execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
-            self._connection.execute(
-                "DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,)
-            )
-            self._write_verdict(trial, verdict)
-            self._connection.execute(
-                "UPDATE trials SET status = ?, score = ?, why = ?, error_boundary = NULL, "
-                "error_message = NULL, error_retryable = NULL WHERE id = ?",
-                (
-                    "passed" if verdict.passed else "failed",
-                    verdict.value,
-                    redact(verdict.why),
-                    trial,
-                ),
-            )
+            self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
+            self._execute("DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,))
+            assert graded.verdict is not None
+            self._write_verdict(trial, graded.verdict)
+            self._update(trial, graded)
 
     def is_new(self) -> bool:
-        return not any(self._rows("SELECT 1 FROM trials LIMIT 1"))
+        return not any(self.rows(tuple[int], "SELECT 1 FROM trials LIMIT 1"))
 
     def state(self, task_id: str, sample: int) -> tuple[str, bool] | None:
         """A stored trial's digest, and whether it has a verdict."""
-        query = (
-            "SELECT digest, status IN ('passed', 'failed') FROM trials "
-            "WHERE task_id = ? AND sample = ?"
-        )
-        for digest, graded in self._rows(query, (task_id, sample)):
-            return digest, bool(graded)
+        query = "SELECT digest, status FROM trials WHERE task_id = ? AND sample = ?"
+        for digest, status in self.rows(tuple[str, StoredStatus], query, (task_id, sample)):
+            return digest, status in ("passed", "failed")
         return None
 
-    def submission(self, task_id: str, sample: int) -> Submission | None:
-        trial = self._trial_id(task_id, sample)
-        found = list(
-            self._rows("SELECT text, form, raw, data FROM submissions WHERE trial = ?", (trial,))
-        )
-        if not found:
-            return None
-        text, form, raw, data = found[0]
-        return Submission(
-            text=text,
-            form=form,
-            raw=raw,
-            data=msgspec.json.decode(data) if data is not None else None,
-            files=self.artifacts(task_id, sample, "submission"),
-        )
-
     def artifacts(self, task_id: str, sample: int, kind: str) -> dict[str, bytes]:
+        return self._artifacts(self._trial_id(task_id, sample), kind)
+
+    def _artifacts(self, trial: int, kind: str) -> dict[str, bytes]:
         query = "SELECT name, content FROM artifacts WHERE trial = ? AND kind = ? ORDER BY name"
-        trial = self._trial_id(task_id, sample)
-        return {name: zstd.decompress(blob) for name, blob in self._rows(query, (trial, kind))}
+        found = self.rows(tuple[str, bytes], query, (trial, kind))
+        return {name: self._database.unpack(content) for name, content in found}
 
     def trial_keys(self) -> list[tuple[str, int]]:
-        return list(self._rows("SELECT task_id, sample FROM trials ORDER BY id"))
+        return list(self.rows(tuple[str, Count], "SELECT task_id, sample FROM trials ORDER BY id"))
 
     def record(self, task_id: str, sample: int) -> TrialRecord:
         """A stored trial, whole."""
-        for record in self.records(task_id=task_id, sample=sample, whole=True):
+        where = "WHERE t.task_id = ? AND t.sample = ?"
+        for _, record in self._records(where, (task_id, sample), whole=True):
             return record
         raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
 
-    def records(
-        self, *, task_id: str | None = None, sample: int | None = None, whole: bool = False
-    ) -> Iterator[TrialRecord]:
+    def records(self, *, whole: bool = False) -> Iterator[TrialRecord]:
         """Stored trials, a page at a time; `whole` adds calls, evidence and the trajectory."""
         last = 0
         while True:
-            page = list(
-                self._rows(
-                    "SELECT t.*, v.passed, v.score, v.why, v.metrics, v.evidence, "
-                    "s.text, s.form, s.raw, s.data FROM trials t "
-                    "LEFT JOIN verdicts v ON v.trial = t.id "
-                    "LEFT JOIN submissions s ON s.trial = t.id "
-                    "WHERE t.id > ? AND (?2 IS NULL OR t.task_id = ?2) "
-                    "AND (?3 IS NULL OR t.sample = ?3) ORDER BY t.id LIMIT 200",
-                    (last, task_id, sample),
-                )
-            )
-            if not page:
+            before = last
+            where = "WHERE t.id > ? ORDER BY t.id LIMIT 200"
+            for trial, record in self._records(where, (before,), whole=whole):
+                if trial <= last:
+                    raise UsageError(f"{self.path} is damaged: its trials are in no order")
+                last = trial
+                yield record
+            if last == before:
                 return
-            last = page[-1][0]
-            for row in page:
-                yield self._record(row, whole)
 
-    def _record(self, row: tuple[Any, ...], whole: bool) -> TrialRecord:
-        trial, task_id, sample, digest, _, _, _, boundary, message, retryable = row[:10]
-        cost, tokens_in, tokens_out, cached, steps, duration, attempts, started, stop = row[10:19]
-        passed, score, why, metrics, evidence, text, form, raw, data = row[19:]
-        verdict = submission = error = None
-        if passed is not None:
-            details: dict[str, JSON] = {}
-            if whole:
-                if evidence:
-                    details |= msgspec.json.decode(zstd.decompress(evidence))
-                details |= self.artifacts(task_id, sample, "evidence")
-            verdict = Verdict(bool(passed), why, score, msgspec.json.decode(metrics), details)
-        if text is not None:
-            submission = Submission(
-                text=text,
-                form=form,
-                raw=raw,
-                data=msgspec.json.decode(data) if data is not None else None,
-                files=self.artifacts(task_id, sample, "submission") if whole else {},
-            )
-        if boundary is not None:
-            error = TrialError(boundary, message, bool(retryable))
-        return TrialRecord(
-            task_id=task_id,
-            sample=sample,
-            digest=digest,
-            submission=submission,
-            verdict=verdict,
+    def _records(
+        self, where: str, arguments: Sequence[Any], *, whole: bool
+    ) -> Iterator[tuple[int, TrialRecord]]:
+        """The trials of a condition, with their numbers."""
+        query = (
+            f"SELECT t.id, {_KEY}, t.status, t.score, t.why, error_boundary, error_message, "
+            f"error_retryable, {_COSTS}, v.passed, v.score, v.why, v.metrics, v.evidence, "
+            "s.text, s.form, s.raw, s.data FROM trials t "
+            "LEFT JOIN verdicts v ON v.trial = t.id "
+            f"LEFT JOIN submissions s ON s.trial = t.id {where}"
+        )
+        for row in self.rows(tuple[Any, ...], query, arguments):
+            yield self._record(row, whole=whole)
+
+    def _record(self, row: tuple[Any, ...], *, whole: bool) -> tuple[int, TrialRecord]:
+        with self._database.reading():
+            (trial,) = _checked(row[:1], tuple[Count])
+            key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
+            costs = _checked(row[10:19], _Costs)
+        error = None
+        if outcome.boundary is not None:
+            error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
+        return trial, TrialRecord(
+            task_id=key.task_id,
+            sample=key.sample,
+            digest=key.digest,
+            submission=self._submission(trial, row[24:], whole=whole),
+            verdict=self._verdict(trial, row[19:24], whole=whole),
             error=error,
-            usage=Usage(tokens_in, tokens_out, cached),
-            cost=cost,
-            steps=steps,
-            duration=duration,
-            attempts=attempts,
-            started=started,
-            stop_reason=stop,
+            usage=Usage(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+            cost=costs.cost,
+            steps=costs.steps,
+            duration=costs.duration,
+            attempts=costs.attempts,
+            started=costs.started,
+            stop_reason=costs.stop_reason,
             calls=self._calls(trial) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
         )
 
-    def _calls(self, trial: int) -> tuple[CallRecord, ...]:
-        query = "SELECT * FROM calls WHERE trial = ? ORDER BY rowid"
-        return tuple(
-            CallRecord(
-                model=row[1],
-                usage=Usage(row[2], row[3], row[4]),
-                cost=row[5],
-                started=row[6],
-                seconds=row[7],
-                attempts=row[8],
-                cached=bool(row[9]),
-                error=row[10],
-            )
-            for row in self._rows(query, (trial,))
+    def _verdict(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Verdict | None:
+        if row[0] is None:
+            return None
+        with self._database.reading():
+            stored = _checked(row, _Verdict)
+        evidence: dict[str, JSON] = {}
+        if whole:
+            if stored.evidence:
+                evidence |= self.decode(self._database.unpack(stored.evidence))
+            evidence |= self._artifacts(trial, "evidence")
+        metrics = self.decode(stored.metrics)
+        return Verdict(bool(stored.passed), stored.why, stored.score, metrics, evidence)
+
+    def _submission(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Submission | None:
+        if row[0] is None:
+            return None
+        with self._database.reading():
+            stored = _checked(row, _Submission)
+        return Submission(
+            text=stored.text,
+            form=stored.form,
+            raw=stored.raw,
+            data=None if stored.data is None else self._database.decode(stored.data, Any),
+            files=self._artifacts(trial, "submission") if whole else {},
         )
 
+    def _calls(self, trial: int) -> tuple[CallRecord, ...]:
+        query = (
+            "SELECT model, input_tokens, output_tokens, cached_tokens, cost, started, seconds, "
+            "attempts, cached, error FROM calls WHERE trial = ? ORDER BY rowid"
+        )
+        return tuple(_call(row) for row in self.rows(_Call, query, (trial,)))
+
     def _trajectory(self, trial: int) -> tuple[Step, ...]:
-        for (blob,) in self._rows("SELECT steps FROM trajectories WHERE trial = ?", (trial,)):
-            return msgspec.json.decode(zstd.decompress(blob), type=tuple[Step, ...])
+        query = "SELECT steps FROM trajectories WHERE trial = ?"
+        for (packed,) in self.rows(tuple[bytes], query, (trial,)):
+            return self._database.decode(self._database.unpack(packed), tuple[Step, ...])
         return ()
 
     def spend(self, amount: float) -> None:
         """Book money before it is spent, and the difference after; a killed run then knows it."""
-        with self._transaction():
-            self._connection.execute("INSERT INTO spending VALUES (?)", (amount,))
+        with self._database.transaction():
+            self._execute("INSERT INTO spending VALUES (?)", (amount,))
 
     def spent(self) -> float:
         """Money booked for this run; a call under way when it was killed counts in full."""
-        booked = next(self._rows("SELECT COALESCE(SUM(amount), 0) FROM spending"))[0]
-        stored = next(self._rows("SELECT COALESCE(SUM(cost), 0) FROM trials"))[0]
-        return max(float(booked), float(stored))
+        booked = sum(
+            amount for (amount,) in self.rows(tuple[Finite], "SELECT amount FROM spending")
+        )
+        query = "SELECT cost FROM trials WHERE cost IS NOT NULL"
+        return max(booked, sum(cost for (cost,) in self.rows(tuple[Finite], query)))
 
-    def rows(self, query: str, arguments: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        """Read-only access for summaries and viewers."""
-        return self._rows(query, arguments)
+    def rows(self, kind: type[RowT], query: str, arguments: Sequence[Any] = ()) -> Iterator[RowT]:
+        """What a query finds, each row a tuple of `kind`; for summaries and viewers too."""
+        return self._database.rows(kind, query, arguments)
 
-    def _rows(self, query: str, arguments: Sequence[Any] = ()) -> Iterator[tuple[Any, ...]]:
-        with self._lock:
-            rows = self._connection.execute(query, arguments).fetchall()
-        return iter(rows)
+    def decode(self, text: str | bytes) -> dict[str, JSON]:
+        """A JSON column of a row."""
+        return self._database.decode(text, dict[str, Any])
 
     def _trial_id(self, task_id: str, sample: int) -> int:
         query = "SELECT id FROM trials WHERE task_id = ? AND sample = ?"
-        for (trial,) in self._rows(query, (task_id, sample)):
-            return int(trial)
+        for (trial,) in self.rows(tuple[int], query, (task_id, sample)):
+            return trial
         raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
 
-    def _transaction(self) -> _Transaction:
-        return _Transaction(self._connection, self._lock)
+
+def _as_it_is(record: TrialRecord, _: Exception | None) -> TrialRecord:
+    return record
 
 
-class _Transaction:
-    """Holds the lock and a write transaction; rolls back when the body raises."""
+def _cleaned(record: TrialRecord, _: Exception | None) -> TrialRecord:
+    return storable_value(record)
 
-    def __init__(self, connection: sqlite3.Connection, lock: threading.RLock) -> None:
-        self._connection, self._lock = connection, lock
 
-    def __enter__(self) -> None:
-        self._lock.acquire()
-        try:
-            self._connection.execute("BEGIN IMMEDIATE")
-        except BaseException:
-            self._lock.release()
-            raise
+def _without_content(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    why = storable(f"the trial cannot be stored: {type(fault).__name__}: {fault}")
+    rest = replace(record, submission=None, verdict=None, trajectory=())
+    return storable_value(replace(rest, error=TrialError("store", why[:1000])))
 
-    def __exit__(self, kind: object, *_: object) -> None:
-        try:
-            self._connection.execute("ROLLBACK" if kind else "COMMIT")
-        finally:
-            self._lock.release()
+
+def _without_costs(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    return _without_content(TrialRecord(record.task_id, record.sample, record.digest), fault)
+
+
+def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:
+    """Whether the record is the checkpoint with more known of it: nothing is written twice."""
+    return (
+        record.submission is checkpoint.submission
+        and record.digest == checkpoint.digest
+        and record.trajectory == checkpoint.trajectory
+        and record.calls[: len(checkpoint.calls)] == checkpoint.calls
+    )
+
+
+def _outcome(record: TrialRecord) -> _Outcome:
+    verdict, error = record.verdict, record.error
+    status = "submitted" if verdict is None and error is None else record.status
+    row = (status, verdict.value if verdict else None, redact(record.why))
+    if error is None:
+        return _checked((*row, None, None, None), _Outcome)
+    fault = (error.boundary, redact(error.message), int(error.retryable))
+    return _checked((*row, *fault), _Outcome)
+
+
+def _costs(record: TrialRecord) -> _Costs:
+    usage = record.usage
+    row = (
+        *(record.cost, usage.input_tokens, usage.output_tokens, usage.cached_tokens),
+        *(record.steps, record.duration, record.attempts, record.started, record.stop_reason),
+    )
+    return _checked(row, _Costs)
+
+
+def _call(row: _Call) -> CallRecord:
+    return CallRecord(
+        model=row.model,
+        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens),
+        cost=row.cost,
+        started=row.started,
+        seconds=row.seconds,
+        attempts=row.attempts,
+        cached=bool(row.cached),
+        error=row.error,
+    )
+
+
+def _checked(row: Sequence[Any], kind: type[RowT]) -> RowT:
+    return msgspec.convert(row, kind, builtin_types=(bytes,))
 
 
 def _json(value: JSON) -> str:
-    return redact(msgspec.json.encode(value).decode())
-
-
-def _pack(text: str) -> bytes:
-    return zstd.compress(text.encode())
+    return redact(encode(value).decode())
 
 
 class StoredBudget(Budget):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+import random
 from fractions import Fraction
 from itertools import combinations
 
@@ -97,6 +98,45 @@ def test_sampled_permutation_is_a_probability_and_repeats(differences):
 
     assert 0 < first <= 1
     assert first == stats.paired_permutation(differences, resamples=200, seed=1)
+
+
+def sampled_one_by_one(differences, resamples, seed):
+    """The same test as it is defined, at the square of the cost."""
+    values = [d for d in differences if d]
+    observed = abs(math.fsum(values)) - 1e-12
+    generator, extreme = random.Random(seed), 0
+    for _ in range(resamples):
+        signs = generator.getrandbits(len(values))
+        total = math.fsum(v if signs >> i & 1 else -v for i, v in enumerate(values))
+        extreme += abs(total) >= observed
+    return (extreme + 1) / (resamples + 1)
+
+
+@settings(deadline=None, max_examples=25)
+@given(
+    st.one_of(
+        st.lists(st.sampled_from([-1.0, 1.0]), min_size=17, max_size=60),
+        st.lists(st.integers(1, 6).map(lambda n: n / 6 - 0.5), min_size=40, max_size=80),
+        st.lists(st.floats(0.001, 1), min_size=70, max_size=90, unique=True),
+    )
+)
+def test_counting_signs_at_once_changes_no_value(differences):
+    expected = sampled_one_by_one(differences, 100, 3) if sum(map(bool, differences)) > 16 else None
+
+    if expected is not None:
+        assert stats.paired_permutation(differences, resamples=100, seed=3) == expected
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 1200), (500, 501), (480, 560), (1, 3000), (700, 700)])
+def test_mcnemar_of_many_pairs_is_that_of_whole_numbers(b, c):
+    n = b + c
+    exact = min(1.0, 2 * sum(math.comb(n, i) for i in range(min(b, c) + 1)) / (1 << n))
+
+    assert stats.mcnemar_exact(b, c) == pytest.approx(exact, rel=1e-9, abs=1e-300)
+
+
+def test_a_million_pairs_take_no_whole_numbers_of_a_million_digits():
+    assert stats.mcnemar_exact(500_000, 501_000) == pytest.approx(0.3178, abs=1e-3)
 
 
 def test_bootstrap_of_clusters_is_wider_than_of_single_trials():

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from dataclasses import replace
 
 import pytest
 
@@ -59,7 +60,7 @@ def test_a_trial_is_there_once_however_often_it_is_written(store):
         store.write(RECORD)
 
     assert store.trial_keys() == [("t/1", 2)]
-    assert list(store.rows("SELECT COUNT(*) FROM calls")) == [(1,)]
+    assert list(store.rows(tuple[int], "SELECT COUNT(*) FROM calls")) == [(1,)]
 
 
 def test_the_state_tells_trials_with_a_verdict_from_the_rest(store):
@@ -73,14 +74,77 @@ def test_the_state_tells_trials_with_a_verdict_from_the_rest(store):
     assert store.state("t/1", 0) is None
 
 
-def test_a_transaction_that_fails_leaves_no_trace(store):
-    broken = TrialRecord("b", 0, "d", verdict=Verdict(True, metrics={"x": object()}))
+SURROGATE = "\ud800"
+NESTED = [[]]
+for _ in range(100_000):
+    NESTED = [NESTED]
 
-    with pytest.raises(TypeError):
-        store.write(broken)
 
-    assert store.trial_keys() == []
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": Verdict(True, metrics={"x": object()})},
+        {"verdict": Verdict(True, score=float("inf"))},
+        {"verdict": Verdict(True, metrics={"deep": NESTED})},
+        {"submission": Submission(data={"deep": NESTED})},
+        {"submission": Submission(text=b"bytes")},
+        {"usage": Usage(2**70)},
+        {"duration": float("nan")},
+        {"started": "yesterday"},
+        {"trajectory": (object(),)},
+        {"calls": (CallRecord("m", Usage(-1), 0.0, 0.0, 0.0),)},
+        {"task_id": f"b{SURROGATE}", "stop_reason": object()},
+    ],
+    ids=lambda change: "-".join(change),
+)
+def test_what_cannot_be_stored_is_stored_as_an_error(store, change):
+    broken = replace(TrialRecord("b", 0, "d", verdict=Verdict(True)), **change)
+
+    stored = store.write(broken)
+
+    assert stored.error.boundary == "store"
+    assert "cannot be stored" in stored.why
+    assert [record.status for record in store.records(whole=True)] == ["error"]
     store.write(RECORD)
+    assert store.record("t/1", 2) == RECORD
+
+
+def test_lone_surrogates_are_replaced_and_nothing_else_is(store):
+    odd = "a\x00\x1b[31m\u202e\r\n\U0001f600"
+    stored = store.write(
+        replace(
+            RECORD,
+            submission=Submission(
+                f"{odd}{SURROGATE}", raw=SURROGATE, data={SURROGATE: [SURROGATE]}
+            ),
+            verdict=Verdict(False, f"{odd}{SURROGATE}", evidence={"log": SURROGATE}),
+            trajectory=(Step(Message.user(SURROGATE)),),
+        )
+    )
+
+    assert store.record("t/1", 2) == stored
+    assert stored.status == "failed"
+    assert stored.submission.text == stored.why == f"{odd}\ufffd"
+    assert stored.submission.data == {"\ufffd": ["\ufffd"]}
+
+
+def test_a_checkpoint_is_completed_and_not_written_again(store):
+    submitted = replace(RECORD, verdict=None, duration=0.5)
+    store.write(submitted)
+    (before,) = store.rows(tuple[int], "SELECT id FROM trials")
+    later = replace(RECORD, calls=(*RECORD.calls, CallRecord("judge", Usage(1, 1), 0.5, 2.0, 1.0)))
+    store.write(later)
+
+    assert list(store.rows(tuple[int], "SELECT id FROM trials")) == [before]
+    assert store.record("t/1", 2) == later
+
+
+def test_a_checkpoint_of_another_answer_is_replaced(store):
+    store.write(replace(RECORD, verdict=None))
+    other = replace(RECORD, submission=Submission("y = 2"))
+    store.write(other)
+
+    assert store.record("t/1", 2) == other
 
 
 def test_secrets_are_never_written(tmp_path, monkeypatch):

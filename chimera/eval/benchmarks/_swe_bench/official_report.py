@@ -13,6 +13,7 @@ from typing import Literal
 
 from chimera.eval.benchmark import StoredRun
 from chimera.eval.values import TrialRecord
+from chimera.text import file_name, one_line
 from chimera.types import JSON
 
 SCHEMA_VERSION = 2
@@ -85,9 +86,8 @@ def instance_report(record: TrialRecord) -> dict[str, JSON]:
         if sign := _sign(_log(record)):
             report["infra_failure"] = sign[1]
             report["infra_failure_reason"] = sign[0]
-    elif "tests_status" in verdict.evidence:
+    elif isinstance(status := verdict.evidence.get("tests_status"), Mapping):
         nothing: JSON = {"success": [], "failure": []}
-        status: Mapping[str, JSON] = verdict.evidence["tests_status"]
         report["tests_status"] = {**status, "FAIL_TO_FAIL": nothing, "PASS_TO_FAIL": nothing}
     return {record.task_id: report}
 
@@ -139,12 +139,12 @@ def write_reports(
 
     The summary's path. `records` has one record for each instance, with its evidence.
     """
-    name = model.replace("/", "__")
+    name = one_line(model.replace("/", "__"), 100)
     folder.mkdir(parents=True, exist_ok=True)
     write_predictions(records, folder / f"{name}.{run}.predictions.jsonl", model)
     for record in records:
         if record.submission is not None and record.submission.text:
-            _write_instance(record, folder / LOGS / run / name / record.task_id)
+            _write_instance(record, folder / LOGS / run / name / file_name(record.task_id))
     path = folder / f"{name}.{run}.json"
     path.write_text(json.dumps(summary(records, dataset), indent=4) + "\n", encoding="utf-8")
     return path
@@ -188,7 +188,8 @@ def _log(record: TrialRecord) -> str:
         return ""
     late = record.verdict is not None and record.verdict.metrics.get("timed_out")
     seconds = record.verdict.metrics.get("timeout", 0) if record.verdict else 0
-    return f"{log}\n\nTimeout error: {seconds:.0f} seconds exceeded." if late else log
+    shown = f"{seconds:.0f}" if isinstance(seconds, (int, float)) else "0"
+    return f"{log}\n\nTimeout error: {shown} seconds exceeded." if late else log
 
 
 def _journal(record: TrialRecord) -> str:

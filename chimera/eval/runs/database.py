@@ -1,0 +1,306 @@
+"""A SQLite file as data that a stranger may have made: checked when opened, bounded when read.
+
+Nothing in the file is executed: its schema must be ours to the letter, so that there is no view,
+trigger, generated column, virtual table or index of its own. Reading may cost what a file of its
+size can honestly need, in steps of SQLite's machine, in bytes handed out and in bytes unpacked: a
+tree whose pages point at each other, a text that a thousand rows share or a frame that unpacks to
+gigabytes end as a `UsageError` that names the file. Every value is checked for its type.
+"""
+
+from __future__ import annotations
+
+import functools
+import math
+import re
+import sqlite3
+import sys
+import threading
+import weakref
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from itertools import islice
+from pathlib import Path
+from typing import Any, Literal, TypeVar
+
+import msgspec
+
+from chimera.errors import StoreError, UsageError
+
+if sys.version_info >= (3, 14):
+    from compression import zstd
+else:
+    from backports import zstd
+
+Mode = Literal["read", "write", "create"]
+RowT = TypeVar("RowT")
+KindT = TypeVar("KindT")
+
+#: The most that one value may unpack to; nothing larger is written either.
+MAX_UNPACKED = 256 * 1024**2
+#: The most bytes of a JSON text, and how many values it may hold: each takes far more in memory.
+MAX_JSON = 64 * 1024**2
+MAX_JSON_VALUES = 4_000_000
+PAGE_ROWS = 200
+#: What a row counts for beside its texts.
+ROW_BYTES = 100
+TICK_STEPS = 10_000
+
+_JSON_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+
+
+class _Allowance:
+    """What reading has taken, and whether a file of its size can honestly need so much."""
+
+    def __init__(self, path: Path | None) -> None:
+        self._path = path
+        self._size = self._measured()
+        self.steps = self.handed_out = self.unpacked = 0
+
+    def tick(self) -> bool:
+        """SQLite asks now and then; True ends the statement."""
+        self.steps += TICK_STEPS
+        return self.exceeded()
+
+    def exceeded(self) -> bool:
+        """The file is measured again first: a run under way grows while it is read."""
+        if self._beyond():
+            self._size = self._measured()
+        return self._beyond()
+
+    def _beyond(self) -> bool:
+        return (
+            self.steps > 500_000 + 20 * self._size
+            or self.handed_out > 1_000_000 + 30 * self._size
+            or self.unpacked > MAX_UNPACKED + 1000 * self._size
+        )
+
+    def _measured(self) -> float:
+        return math.inf if self._path is None else _size(self._path)
+
+
+class Database:
+    """One file, or `:memory:`, with a known schema. Safe to use from many threads."""
+
+    def __init__(self, path: Path | str, schema: str, version: int, *, mode: Mode) -> None:
+        self.path = path
+        self.lock = threading.RLock()
+        self._writes = mode != "read"
+        in_memory = str(path) == ":memory:"
+        if not in_memory:
+            _check_place(Path(path), mode)
+        self._taken = _Allowance(None if in_memory else Path(path))
+        self._compressor = zstd.ZstdCompressor()
+        with self.reading():
+            self.connection = _connect(path, mode)
+        weakref.finalize(self, self.connection.close)  # results are kept, and seldom closed
+        self.connection.set_progress_handler(self._taken.tick, TICK_STEPS)
+        try:
+            with self.reading():
+                self._prepare(schema, version, create=in_memory or mode == "create")
+        except UsageError:
+            self.connection.close()
+            raise
+
+    def _prepare(self, schema: str, version: int, *, create: bool) -> None:
+        self.connection.execute("PRAGMA trusted_schema = OFF")
+        self.connection.execute("PRAGMA cell_size_check = ON")
+        expected = _schema_rows(schema)
+        query = f"{_SCHEMA_QUERY} LIMIT {len(expected) + 1}"
+        found = sorted(self.connection.execute(query).fetchall(), key=repr)
+        known = self.connection.execute("PRAGMA user_version").fetchone()[0]
+        if create and not found and known == 0:
+            self._create(schema, version)
+        elif known != version:
+            raise UsageError(f"{self.path} is not a run of this version of Chimera")
+        elif found != expected:
+            raise UsageError(f"{self.path} is not a run: its tables are not those of a run")
+        elif self._writes:
+            self._journal()
+
+    def _create(self, schema: str, version: int) -> None:
+        self.connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no journal if killed
+        self._journal()
+        with self.transaction():
+            for statement in schema.split(";"):
+                self.connection.execute(statement)
+            self.connection.execute(f"PRAGMA user_version = {version}")
+
+    def _journal(self) -> None:
+        self.connection.execute("PRAGMA journal_mode = WAL")
+        self.connection.execute("PRAGMA synchronous = NORMAL")
+        self.connection.execute("PRAGMA foreign_keys = ON")
+
+    def close(self) -> None:
+        with self.lock:
+            self.connection.close()
+
+    @contextmanager
+    def reading(self) -> Iterator[None]:
+        """Say what is wrong with the file, and which it is, where its content is at fault."""
+        try:
+            yield
+        except sqlite3.Error as error:
+            why = "it asks for endless work" if str(error) == "interrupted" else str(error)
+            raise UsageError(f"{self.path} is not a run that can be read: {why}") from None
+        except (msgspec.MsgspecError, zstd.ZstdError, RecursionError, UnicodeError) as error:
+            raise UsageError(f"{self.path} is damaged: {error}") from None
+
+    def rows(self, kind: type[RowT], query: str, arguments: Sequence[Any] = ()) -> Iterator[RowT]:
+        """The rows of a query, each checked to be a tuple of `kind`, a page at a time."""
+        with self.lock, self.reading():
+            self._new_statement()
+            cursor = self.connection.execute(query, arguments)
+            page = self._page(cursor, kind)
+        while page:
+            yield from page
+            if len(page) < PAGE_ROWS:
+                return
+            with self.lock, self.reading():
+                page = self._page(cursor, kind)
+
+    def _page(self, cursor: sqlite3.Cursor, kind: type[RowT]) -> list[RowT]:
+        page = []
+        for row in islice(cursor, PAGE_ROWS):
+            texts = sum(len(value) for value in row if isinstance(value, (str, bytes)))
+            self._taken.handed_out += ROW_BYTES + texts
+            if self._taken.exceeded():
+                raise UsageError(f"{self.path} is damaged: it gives more than it can hold")
+            page.append(row)
+        return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]
+
+    def _new_statement(self) -> None:
+        """A run that is being written has no end; each of its statements has one."""
+        if self._writes:
+            self._taken.steps = self._taken.handed_out = self._taken.unpacked = 0
+
+    def pack(self, content: bytes) -> bytes:
+        """Compressed for `unpack`, which would refuse what is larger."""
+        if len(content) > MAX_UNPACKED:
+            raise ValueError(f"a value of {len(content):,} bytes is too large to be stored")
+        with self.lock:
+            return self._compressor.compress(content, zstd.ZstdCompressor.FLUSH_FRAME)
+
+    def unpack(self, content: bytes) -> bytes:
+        """What was compressed, as long as it is not a bomb."""
+        decompressor = zstd.ZstdDecompressor()
+        with self.reading():
+            unpacked = decompressor.decompress(content, MAX_UNPACKED + 1)
+        self._taken.unpacked += len(unpacked)
+        if not decompressor.eof or self._taken.exceeded():
+            raise UsageError(f"{self.path} is damaged: a compressed value is cut or a bomb")
+        return unpacked
+
+    def decode(self, content: str | bytes, kind: type[KindT]) -> KindT:
+        """A JSON text as what it must be."""
+        raw = content.encode() if isinstance(content, str) else content
+        if len(raw) > MAX_JSON or _values(raw) > MAX_JSON_VALUES:
+            raise UsageError(f"{self.path} is damaged: a value in it is too large")
+        with self.reading():
+            return msgspec.json.decode(raw, type=kind)
+
+    def transaction(self) -> _Transaction:
+        self._new_statement()
+        return _Transaction(self.connection, self.lock, self.path)
+
+
+class _Transaction:
+    """Holds the lock and a write transaction; rolls back when the body raises."""
+
+    def __init__(
+        self, connection: sqlite3.Connection, lock: threading.RLock, path: Path | str
+    ) -> None:
+        self._connection, self._lock, self._path = connection, lock, path
+
+    def __enter__(self) -> None:
+        self._lock.acquire()
+        try:
+            self._connection.execute("BEGIN IMMEDIATE")
+        except BaseException as error:
+            self._lock.release()
+            self._name(error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, _: object) -> None:
+        try:
+            if self._connection.in_transaction:  # a full disk ends it by itself
+                self._connection.execute("ROLLBACK" if kind else "COMMIT")
+        except sqlite3.OperationalError as failure:
+            self._name(failure)
+        finally:
+            self._lock.release()
+        self._name(error)
+
+    def _name(self, error: BaseException | None) -> None:
+        """Turn a fault of the disk or of another writer into one with a name."""
+        if isinstance(error, sqlite3.OperationalError):
+            raise StoreError(f"{self._path} cannot be written: {error}") from error
+
+
+def encode(value: Any) -> bytes:
+    """The JSON text of a value, for `Database.decode`, which would refuse what is larger."""
+    content = msgspec.json.encode(value)
+    if len(content) > MAX_JSON or _values(content) > MAX_JSON_VALUES:
+        raise ValueError(f"a value of {len(content):,} bytes is too large to be stored")
+    return content
+
+
+def _values(content: bytes) -> int:
+    """How many values a JSON text has at the most; exact only where that matters."""
+    if len(content) <= MAX_JSON_VALUES:
+        return 0
+    count = sum(content.count(sign) for sign in (b",", b"[", b"{"))
+    if count > MAX_JSON_VALUES:
+        rest = _JSON_STRINGS.sub(b"", content)
+        count = sum(rest.count(sign) for sign in (b",", b"[", b"{"))
+    return count
+
+
+_SCHEMA_QUERY = "SELECT type, name, tbl_name, sql FROM sqlite_master"
+
+
+@functools.cache
+def _schema_rows(schema: str) -> list[tuple[Any, ...]]:
+    """What `sqlite_master` holds after `schema`, in the order of `repr`."""
+    connection = sqlite3.connect(":memory:")
+    try:
+        connection.executescript(schema)
+        return sorted(connection.execute(_SCHEMA_QUERY).fetchall(), key=repr)
+    finally:
+        connection.close()
+
+
+def _check_place(path: Path, mode: Mode) -> None:
+    if not path.is_file() and (mode != "create" or path.exists()):
+        raise UsageError(f"no run at {path}; `chimera runs list` shows those there are")
+    if path.with_name(path.name + "-journal").exists():
+        # SQLite would follow it, and it can name other files, to be removed.
+        raise UsageError(f"{path} has a rollback journal beside it, which no run has")
+
+
+def _size(path: Path) -> int:
+    """Bytes of the file with what is not yet merged into it."""
+    return sum(file.stat().st_size for file in (path, _log(path)) if file.is_file())
+
+
+def _log(path: Path) -> Path:
+    return path.with_name(path.name + "-wal")
+
+
+def _connect(path: Path | str, mode: Mode) -> sqlite3.Connection:
+    target, most = str(path), 10**9
+    if target != ":memory:":
+        access = {"read": "ro", "write": "rw", "create": "rwc"}[mode]
+        target = f"{Path(path).absolute().as_uri()}?mode={access}"
+        if mode == "read" and not _log(Path(path)).exists():
+            target += "&immutable=1"  # nobody writes it; and no files are left beside it
+            most = min(most, _size(Path(path)) + 1_000_000)  # none is longer than its file
+    connection = sqlite3.connect(
+        target, uri=True, check_same_thread=False, isolation_level=None, timeout=60
+    )
+    connection.setlimit(sqlite3.SQLITE_LIMIT_ATTACHED, 0)
+    connection.setlimit(sqlite3.SQLITE_LIMIT_LENGTH, most)
+    if sys.version_info >= (3, 12):
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_DEFENSIVE, True)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_TRIGGER, False)
+        connection.setconfig(sqlite3.SQLITE_DBCONFIG_ENABLE_VIEW, False)
+    return connection

@@ -1,0 +1,76 @@
+"""Foreign text at the border: what a store cannot hold, and what a terminal would obey.
+
+An answer, a model's reply, a data set and a run file may hold any character. Stored text is kept
+as it came, except that lone surrogates, which are no text and which no encoding holds, become
+U+FFFD. Shown text has every character that would move the cursor, reach the terminal or turn
+around the order of its neighbours written out as `\\u001b`. That is also JSON's own way to write
+them, so that JSON stays the same document.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import fields, is_dataclass, replace
+from typing import Any, TypeVar
+
+ValueT = TypeVar("ValueT")
+
+_SURROGATES = re.compile("[\ud800-\udfff]")
+#: Controls but line feed and tab, soft hyphen, marks and orders of writing direction, invisible
+#: spaces and separators, surrogates, annotations, tags. Joiners stay: scripts and emoji need them.
+_OBEYED = re.compile(
+    "[\x00-\x08\x0b-\x1f\x7f-\x9f\xad\u061c\u115f\u1160\u180e\u200b\u200e\u200f\u2028-\u202e"
+    "\u2060-\u206f\u3164\ud800-\udfff\ufeff\uffa0\ufff9-\ufffb\U0001d173-\U0001d17a"
+    "\U000e0000-\U000e0fff]"
+)
+
+
+def storable(text: str) -> str:
+    """`text` with U+FFFD for each lone surrogate; everything else as it is."""
+    return text if text.isascii() else _SURROGATES.sub("\ufffd", text)
+
+
+def storable_value(value: ValueT) -> ValueT:
+    """Plain data, or a dataclass of it, with every text in it `storable`."""
+    cleaned: Any = value
+    if isinstance(value, str):
+        cleaned = storable(value)
+    elif isinstance(value, Mapping):
+        cleaned = {storable_value(key): storable_value(item) for key, item in value.items()}
+    elif isinstance(value, (list, tuple)):
+        cleaned = type(value)([storable_value(item) for item in value])
+    elif is_dataclass(value) and not isinstance(value, type):
+        changes = {f.name: storable_value(getattr(value, f.name)) for f in fields(value)}
+        cleaned = replace(value, **changes)
+    return cleaned  # type: ignore[no-any-return]
+
+
+def printable(text: str) -> str:
+    """`text` that a terminal shows and does not obey; its lines and tabs stay."""
+    return _OBEYED.sub(_written_out, text)
+
+
+def one_line(text: str, most: int = 200) -> str:
+    """`text` as a part of a line of ours: printable, without line feeds, at most so long."""
+    cut = text if len(text) <= most else text[: most - 1] + "…"
+    return printable(cut).replace("\n", "\\n").replace("\t", " ")
+
+
+def first_line(text: str, most: int = 100) -> str:
+    """What to show of a reason in a list: its first line that says something."""
+    return one_line(text.strip().partition("\n")[0], most)
+
+
+def file_name(text: str) -> str:
+    """`text` as the name of a file: ASCII letters, digits and "-_." alone, never a path."""
+    name = re.sub(r"[^A-Za-z0-9_.-]", "_", text[:200])
+    return name if name.strip(".") else f"_{name}"
+
+
+def _written_out(match: re.Match[str]) -> str:
+    code = ord(match[0])
+    if code < 0x10000:
+        return f"\\u{code:04x}"
+    high, low = divmod(code - 0x10000, 0x400)
+    return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
