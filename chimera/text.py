@@ -74,3 +74,12 @@ def _written_out(match: re.Match[str]) -> str:
         return f"\\u{code:04x}"
     high, low = divmod(code - 0x10000, 0x400)
     return f"\\u{0xD800 + high:04x}\\u{0xDC00 + low:04x}"
+
+
+def shortened(text: str, limit: int) -> str:
+    """At most `limit` characters of a text, its start and its end, and how much was left out."""
+    if len(text) <= limit:
+        return text
+    half = limit // 2
+    left_out = len(text) - 2 * half
+    return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[len(text) - half :]}"

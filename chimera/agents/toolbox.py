@@ -10,7 +10,7 @@ from typing import Self
 from chimera.environments.base import Environment, Machine
 from chimera.errors import UsageError
 from chimera.plugins import load_class
-from chimera.texts import shortened
+from chimera.text import shortened
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolCall, ToolResult
 

@@ -11,7 +11,7 @@ from typing import Protocol, Self
 
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
-from chimera.texts import shortened
+from chimera.text import shortened
 
 WIDTH, HEIGHT, HISTORY_LINES = 160, 40, 50_000
 #: More new output than this is cut in the middle before the model sees it.

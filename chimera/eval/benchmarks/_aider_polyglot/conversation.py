@@ -9,7 +9,7 @@ from pathlib import Path
 from chimera.environments.base import Machine
 from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import EnvironmentFault
-from chimera.texts import shortened
+from chimera.text import shortened
 
 #: More test output than this is cut in the middle before a model sees it.
 SHOWN_CHARACTERS = 30_000

@@ -29,7 +29,7 @@ from chimera.eval.kits.repositories.witness import (
     runner_of,
 )
 from chimera.eval.values import Verdict
-from chimera.texts import shortened
+from chimera.text import shortened
 from chimera.types import JSON, CommandResult
 
 #: More than any real test log; what is longer was flooded.
