@@ -41,7 +41,9 @@ SETTINGS = re.compile(
     r"|.*/(?:conftest\.pyc?|\.?pytest\.ini|tox\.ini|uv\.toml|\.python-version|\.npmrc)$"
 )
 #: Directories of libraries, wherever an interpreter or a runner of the image has them.
-LIBRARIES = re.compile(r"(.*/(?:site-packages|dist-packages|node_modules|lib/python[\d.]+))(?:/|$)")
+LIBRARIES = re.compile(
+    r"(.*?/(?:site-packages|dist-packages|node_modules|lib/python[\d.]+))(?:/|$)"
+)
 DECISIVE = re.compile(
     r".*\.pth$|.*/(?:site|user)customize(?:\.[^/]+)?(?:/.*)?$"
     r"|.*/[^/]+\.(?:dist|egg)-info/entry_points\.txt$"
