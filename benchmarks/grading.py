@@ -87,8 +87,9 @@ def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0)
 
 def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
     from chimera.eval.benchmarks.human_eval import HumanEval
-    from chimera.eval.data.predictions import plan
+    from chimera.eval.data.predictions import read_predictions
     from chimera.eval.harness import Harness
+    from chimera.eval.regrade import planned_answers
     from chimera.sandbox import pool
 
     def servers() -> float:
@@ -101,7 +102,7 @@ def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
 
         def run() -> int:
             benchmark = HumanEval()
-            trials = plan(benchmark, benchmark.read_predictions(samples))
+            trials = planned_answers(benchmark, read_predictions(benchmark, samples))
             harness = Harness(
                 benchmark, trials[0][2], predictions=trials, concurrency=workers,
                 store=Path(folder) / f"{time.monotonic_ns()}.chi",

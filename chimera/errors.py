@@ -16,17 +16,33 @@ A `RunError` names the boundary it crossed and says whether trying again can hel
 
 from __future__ import annotations
 
+from enum import IntEnum
+
+
+class ExitCode(IntEnum):
+    """How a command ended, for the shell that called it."""
+
+    DONE = 0
+    GATE = 1  # a gate was not met
+    USAGE = 2
+    INCOMPLETE = 3  # some trials have no verdict
+    INTERRUPTED = 130
+
 
 class ChimeraError(Exception):
     """An error with a message for a person: what is wrong, where, what to do."""
 
     boundary = "chimera"
+    exit_code = ExitCode.INCOMPLETE
+    retryable = False
+    retry_after: float | None = None
 
 
 class UsageError(ChimeraError):
     """A wrong option, name, file or combination; nothing was run."""
 
     boundary = "usage"
+    exit_code = ExitCode.USAGE
 
 
 class DatasetError(UsageError):
@@ -52,7 +68,6 @@ class RunError(ChimeraError):
     """A fault outside the answer. `retryable` says whether another attempt can pass."""
 
     boundary = "run"
-    retryable = False
 
     def __init__(
         self, message: str, *, retryable: bool | None = None, retry_after: float | None = None

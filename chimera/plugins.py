@@ -11,7 +11,7 @@ import inspect
 import sys
 import types
 import typing
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
@@ -24,35 +24,38 @@ BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "
 
 
 def load_class(
-    name: str, kind: type[KindT], *, what: str, shipped: Mapping[str, str], group: str = ""
+    name: str,
+    kind: type[KindT],
+    *,
+    what: str,
+    shipped: Mapping[str, str],
+    group: str,
+    others: Collection[str] = (),
 ) -> type[KindT]:
-    """The subclass of `kind` behind `name`; `shipped` maps names to `module:Class` paths.
+    """The class behind `name`, which is a `kind`; `shipped` maps names to `module:Class` paths.
 
-    `what` is the word for it in messages ("benchmark", "agent"); `group` its entry points.
+    `what` is the word for it in messages ("benchmark", "agent"), `group` its entry points, and
+    `others` are names that the caller knows beside these.
     """
-    path = shipped.get(name)
-    if path is None and ":" in name:
-        path = name
-    if path is None and group:
-        path = next((e.value for e in entry_points(group=group) if e.name == name), None)
+    path = shipped.get(name) or (name if ":" in name else _entry_points(group).get(name))
     if path is None:
-        raise UsageError(_unknown(name, what, shipped, group))
+        known = ", ".join(sorted({*shipped, *_entry_points(group), *others}))
+        raise UsageError(
+            f"unknown {what} '{name}'\n  Known: {known}\n  Your own: package.module:Class, "
+            f"path/to/file.py:Class, or an entry point in the group '{group}'."
+        )
     module, _, attribute = path.rpartition(":")
     found: Any = getattr(_module(module, name, what), attribute, None)
     if found is None:
         raise UsageError(f"{what} '{name}': {module} has no '{attribute}'")
     if not (isinstance(found, type) and issubclass(found, kind)):
-        raise UsageError(f"{what} '{name}': {attribute} is not a subclass of {kind.__name__}")
+        wanted = "class" if kind is object else f"{kind.__name__} class"
+        raise UsageError(f"{what} '{name}': {attribute} is no {wanted}")
     return found
 
 
-def _unknown(name: str, what: str, shipped: Mapping[str, str], group: str) -> str:
-    installed = [entry.name for entry in entry_points(group=group)] if group else []
-    own = f"--{what} package.module:Class or path/to/file.py:Class"
-    if group:
-        own += f", or an entry point in the group '{group}'"
-    known = ", ".join(sorted([*shipped, *installed]))
-    return f"unknown {what} '{name}'\n  Known: {known}\n  Your own: {own}."
+def _entry_points(group: str) -> dict[str, str]:
+    return {entry.name: entry.value for entry in entry_points(group=group)}
 
 
 def _module(module: str, name: str, what: str) -> ModuleType:
@@ -104,28 +107,41 @@ def constructor_values(
     return values
 
 
+def pairs(texts: Iterable[str], flag: str) -> dict[str, str]:
+    """KEY=VALUE texts, as `flag` takes them, by their keys."""
+    found = {}
+    for text in texts:
+        key, equals, value = text.partition("=")
+        if not equals or not key.strip():
+            raise UsageError(f"{flag} {text}: expected KEY=VALUE")
+        found[key.strip()] = value
+    return found
+
+
 def convert(text: str, annotation: Any, key: str) -> Any:
     """A text of the command line as the type a parameter is annotated with."""
+    kinds = [annotation]
     if typing.get_origin(annotation) in (typing.Union, types.UnionType):
-        kinds = [arg for arg in typing.get_args(annotation) if arg is not type(None)]
+        kinds = [each for each in typing.get_args(annotation) if each is not type(None)]
         if text.lower() in ("none", "") and type(None) in typing.get_args(annotation):
             return None
-    else:
-        kinds = [annotation]
     for kind in kinds:
-        origin = typing.get_origin(kind) or kind
         try:
-            if origin is bool:
-                return BOOLEANS[text.lower()]
-            if origin in (int, float):
-                return origin(text)
-            if origin is Path:
-                return Path(text)
-            if origin is Literal or origin is str or not isinstance(origin, type):
-                return text
-            if hasattr(origin, "__iter__"):
-                return [part.strip() for part in text.split(",") if part.strip()]
+            return _converted(text, kind, key)
         except (KeyError, ValueError):
             continue
-        return text
-    raise UsageError(f"--option {key}={text}: not a valid value ({annotation})")
+    raise UsageError(f"option {key}={text}: not a valid value ({annotation})")
+
+
+def _converted(text: str, kind: Any, key: str) -> Any:
+    origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
+    if origin is bool:
+        return BOOLEANS[text.lower()]
+    if origin in (int, float, Path):
+        return origin(text)
+    if origin is Literal:
+        return next((each for each in arguments if str(each) == text), text)
+    if origin is not str and isinstance(origin, type) and issubclass(origin, Iterable):
+        element = arguments[0] if arguments else str
+        return [convert(part.strip(), element, key) for part in text.split(",") if part.strip()]
+    return text

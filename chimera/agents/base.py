@@ -2,19 +2,73 @@
 
 from __future__ import annotations
 
-from typing import Protocol, runtime_checkable
+from abc import ABC, abstractmethod
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any, Protocol, runtime_checkable
 
 from chimera.environments.base import Environment
-from chimera.types import AgentResult
+from chimera.providers.base import Provider
+from chimera.types import JSON, AgentResult
 
 
 @runtime_checkable
 class Agent(Protocol):
     """Configuration is fixed at construction; `run` keeps no state between calls.
 
-    One agent object serves many trials in many threads at once. Two members are optional:
-    `identity()`, JSON of everything that can change an outcome, which resuming matches on; and
-    `needs_environment`, true for an agent that is of little use where no command can be run.
+    One agent object serves many trials in many threads at once. `run` is all that is asked of a
+    user's agent; the members of `BaseAgent` count where it has them.
     """
 
     def run(self, prompt: str, env: Environment) -> AgentResult: ...
+
+
+class BaseAgent(ABC):
+    """An agent with all that a run asks of it; the shipped ones are such."""
+
+    __slots__ = ()
+
+    #: Whether it is of little use where no command can be run.
+    needs_environment: bool = False
+
+    @abstractmethod
+    def run(self, prompt: str, env: Environment) -> AgentResult: ...
+
+    def identity(self) -> JSON:
+        """Everything of it that can change an outcome, as JSON; resuming matches on it."""
+        return class_path(self)
+
+    def providers(self) -> Sequence[Provider]:
+        """The models it asks by itself, whose prices a limit on money needs."""
+        return ()
+
+
+@dataclass(frozen=True, slots=True)
+class UsersAgent(BaseAgent):
+    """A user's own object as an agent: the one place where members are looked for by name."""
+
+    agent: Any
+    needs_environment: bool
+
+    def run(self, prompt: str, env: Environment) -> AgentResult:
+        result: AgentResult = self.agent.run(prompt, env)
+        return result
+
+    def identity(self) -> JSON:
+        own = getattr(self.agent, "identity", None)
+        return own() if callable(own) else class_path(self.agent)
+
+    def providers(self) -> Sequence[Provider]:
+        provider = getattr(self.agent, "provider", None)
+        return (provider,) if isinstance(provider, Provider) else ()
+
+
+def as_agent(agent: object) -> BaseAgent:
+    """The agent with all that a run asks of it, whoever wrote it and however little it says."""
+    if isinstance(agent, BaseAgent):
+        return agent
+    return UsersAgent(agent, bool(getattr(agent, "needs_environment", False)))
+
+
+def class_path(value: object) -> str:
+    return f"{type(value).__module__}.{type(value).__qualname__}"

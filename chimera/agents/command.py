@@ -7,7 +7,8 @@ import secrets
 import shlex
 from dataclasses import dataclass
 
-from chimera.environments.base import Environment
+from chimera.agents.base import BaseAgent
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import AgentError, UsageError
 from chimera.providers.meter import current_meter
 from chimera.providers.secrets import redact, remember_secret
@@ -19,7 +20,7 @@ PLACEHOLDERS = ("prompt", "prompt_file", "model")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class CommandAgent:
+class CommandAgent(BaseAgent):
     """A shell command with `{prompt}`, `{prompt_file}` and `{model}` filled in and quoted.
 
     Without `{prompt}` and `{prompt_file}` the prompt comes on standard input. What the command
@@ -54,10 +55,7 @@ class CommandAgent:
         }
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
-        if "commands" not in env.capabilities:
-            raise UsageError(
-                f"agent 'command' needs an environment with commands, not '{env.name}'"
-            )
+        inside = machine(env)
         meter = current_meter()
         if (
             meter is not None
@@ -69,9 +67,11 @@ class CommandAgent:
                 "  Run without the limit, or state that it costs nothing: --agent-option free=true."
             )
         variables = self._variables()
-        prompt_file = self._write_prompt(prompt, env) if "{prompt_file}" in self.template else None
+        prompt_file = (
+            self._write_prompt(prompt, inside) if "{prompt_file}" in self.template else None
+        )
         try:
-            result = env.run_command(
+            result = inside.run_command(
                 self._command(prompt, prompt_file),
                 timeout=self.timeout,
                 variables=variables,
@@ -80,7 +80,7 @@ class CommandAgent:
             )
         finally:
             if prompt_file is not None:
-                env.run_command(["rm", "-f", prompt_file])
+                inside.run_command(["rm", "-f", prompt_file])
         output = redact(result.stdout.decode("utf-8", "replace"))
         if result.exit_code != 0 and not result.timed_out:
             said = redact(result.output)[-SHOWN_CHARACTERS:]
@@ -119,7 +119,7 @@ class CommandAgent:
             filled += shlex.quote(values[name]) + rest if known else "{" + part
         return filled
 
-    def _write_prompt(self, prompt: str, env: Environment) -> str:
+    def _write_prompt(self, prompt: str, env: Machine) -> str:
         """Outside the working directory, where it is no part of what is handed in."""
         path = f"/tmp/chimera-prompt-{secrets.token_hex(8)}.txt"
         written = env.run_command(

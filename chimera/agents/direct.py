@@ -6,8 +6,10 @@ Where the environment replies (a second attempt after failed tests), the convers
 from __future__ import annotations
 
 import time
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from chimera.agents.base import BaseAgent
 from chimera.environments.base import Environment
 from chimera.errors import LimitReached
 from chimera.providers.base import Provider
@@ -18,7 +20,7 @@ MAX_ROUNDS = 100
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class DirectAgent:
+class DirectAgent(BaseAgent):
     provider: Provider
     temperature: float | None = None
     max_tokens: int | None = None
@@ -37,6 +39,9 @@ class DirectAgent:
             "seed": self.seed,
             "system_prompt": self.system_prompt,
         }
+
+    def providers(self) -> Sequence[Provider]:
+        return (self.provider,)
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
         system = "\n\n".join(part for part in (self.system_prompt, env.system_prompt) if part)

@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_type_hints
 
+from chimera.agents.base import BaseAgent
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
 from chimera.environments.base import Environment
 from chimera.errors import LimitReached, UsageError
 from chimera.providers.base import ContextOverflow, Provider
-from chimera.providers.meter import current_meter
+from chimera.providers.meter import current_meter, steps_allowed
 from chimera.tools.base import Tool
 from chimera.types import JSON, AgentResult, Message, Response, Step, ToolCall, Usage
 
@@ -55,7 +56,7 @@ class LoopConfig:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ReactAgent:
+class ReactAgent(BaseAgent):
     """A loop of model calls and tool calls, as plain settings; see `presets` for named ones.
 
     `tools` are names from the toolbox or tools themselves; those of the environment are added.
@@ -93,6 +94,10 @@ class ReactAgent:
             "prompts": hashlib.sha256(self.system_prompt.encode()).hexdigest(),
             "loop": self.loop.identity(),
         }
+
+    def providers(self) -> Sequence[Provider]:
+        summarizer = self.loop.compaction.provider
+        return (self.provider,) if summarizer is None else (self.provider, summarizer)
 
     def run(self, prompt: str, env: Environment) -> AgentResult:
         if self.confined_only and "confined" not in env.capabilities:
@@ -144,7 +149,7 @@ class _Run:
         )
 
     def _loop(self) -> str:
-        for _ in range(self._most_steps()):
+        for _ in range(steps_allowed(self.agent.max_steps)):
             self._condense_when_due()
             response = self._ask()
             self.steps += 1
@@ -161,11 +166,6 @@ class _Run:
                 return "length" if response.stop_reason == "length" else "done"
             self._add(Message.user(reply))
         return "limit:steps"
-
-    def _most_steps(self) -> int:
-        meter = current_meter()
-        limit = meter.limits.max_steps if meter is not None else None
-        return self.agent.max_steps if limit is None else min(limit, self.agent.max_steps)
 
     def _ask(self) -> Response:
         """The model's next message; a conversation too long for it is condensed first."""

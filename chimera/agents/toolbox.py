@@ -2,24 +2,25 @@
 
 from __future__ import annotations
 
-import importlib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from types import TracebackType
-from typing import Any, Self
+from typing import Self
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine
 from chimera.errors import UsageError
+from chimera.plugins import load_class
+from chimera.texts import shortened
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolCall, ToolResult
 
-#: name → (module, class); a class is called without arguments, once for each trial
-TOOLS: Mapping[str, tuple[str, str]] = {
-    "bash": ("chimera.tools.bash", "BashTool"),
-    "view": ("chimera.tools.files", "ViewTool"),
-    "edit": ("chimera.tools.files", "EditTool"),
-    "ipython": ("chimera.tools.ipython", "IPythonTool"),
-    "submit": ("chimera.agents.toolbox", "SubmitTool"),
+#: name → `module:Class`; a class is called without arguments, once for each trial
+TOOLS: Mapping[str, str] = {
+    "bash": "chimera.tools.bash:BashTool",
+    "view": "chimera.tools.files:ViewTool",
+    "edit": "chimera.tools.files:EditTool",
+    "ipython": "chimera.tools.ipython:IPythonTool",
+    "submit": "chimera.agents.toolbox:SubmitTool",
 }
 _TYPES: Mapping[str, type | tuple[type, ...]] = {
     "string": str,
@@ -64,7 +65,7 @@ class Toolbox:
     """Tools by name; whatever a model asks for gets an answer it can work with."""
 
     def __init__(self, tools: Sequence[str | Tool], env: Environment, output_chars: int) -> None:
-        usable = tools if "commands" in env.capabilities else ()
+        usable = tools if isinstance(env, Machine) else ()
         self.own = [_make(tool) if isinstance(tool, str) else tool for tool in usable]
         self._made = [
             tool for tool, asked in zip(self.own, usable, strict=True) if isinstance(asked, str)
@@ -98,14 +99,8 @@ class Toolbox:
         if result.error is not None:
             text = f"{text}\nError: {result.error}" if text else f"Error: {result.error}"
         submitted = result.metadata.get("submitted")
-        return Answer(self._shortened(text), True, submitted, result.metadata)
-
-    def _shortened(self, text: str) -> str:
-        limit = self._output_chars
-        if len(text) <= limit:
-            return text or "(no output)"
-        start, end = text[: limit // 2], text[len(text) - limit // 2 :]
-        return f"{start}\n[… {len(text) - limit} characters left out …]\n{end}"
+        shown = shortened(text, self._output_chars) or "(no output)"
+        return Answer(shown, True, submitted, result.metadata)
 
     def __enter__(self) -> Self:
         return self
@@ -146,9 +141,7 @@ def _is(value: JSON, kind: type | tuple[type, ...]) -> bool:
 
 
 def _make(name: str) -> Tool:
-    if name not in TOOLS:
-        raise UsageError(f"unknown tool '{name}'; there are: {', '.join(TOOLS)}")
-    module, attribute = TOOLS[name]
-    made: Any = getattr(importlib.import_module(module), attribute)()
-    tool: Tool = made
-    return tool
+    made = load_class(name, object, what="tool", shipped=TOOLS, group="chimera.tools")()
+    if not isinstance(made, Tool):
+        raise UsageError(f"tool '{name}': it lacks a name, a description, parameters or execute()")
+    return made

@@ -3,19 +3,15 @@
 from __future__ import annotations
 
 import json
-import tempfile
 from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import default_environment, select_tasks
-from chimera.cli.main import EXIT_DONE, EXIT_GATE
-from chimera.cli.options import config_option, json_option, option, pairs
-from chimera.errors import UsageError
-from chimera.eval.proof.attack.run import AttackReport, attack, markdown, table
-from chimera.eval.registry import create_benchmark
+from chimera.cli.options import config_option, json_option, option
+from chimera.errors import ExitCode, UsageError
+from chimera.eval.proof.attack.run import AttackReport, attack, require_confinement, write_table
+from chimera.eval.run import RunSettings, choose_backend, select_tasks
 from chimera.eval.trial import StartBackend
-from chimera.sandbox.launch import isolation, landlock_available
 
 
 @click.command("attack")
@@ -57,44 +53,22 @@ def command(
       chimera attack my_package.benchmarks:Mine --attack os-exit --attack sys-exit
       chimera attack --table docs/attacks.md
     """
-    _require_confinement(environment)
+    require_confinement(environment)
     if table_file is not None:
-        return _write_table(table_file)
+        outcomes, broken = write_table(table_file)
+        click.echo(f"{outcomes} attacks tried, {broken} got through; table: {table_file}")
+        return ExitCode.GATE if broken else ExitCode.DONE
     if name is None:
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
-    benchmark = create_benchmark(name, dataset=dataset, options=pairs(options, "--option"))
+    benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     chosen = select_tasks(benchmark.tasks(), None if task else "1", task)
-    backend = StartBackend(environment or default_environment(benchmark))
+    backend = StartBackend(environment or choose_backend(benchmark))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
         click.echo(json.dumps(_as_json(report)))
     else:
         _show(report)
-    return EXIT_DONE if report.held else EXIT_GATE
-
-
-def _require_confinement(environment: str | None) -> None:
-    """These answers remove what they can reach: nothing of this machine may be among it."""
-    if environment == "local" or (isolation() == "process" and not landlock_available()):
-        raise UsageError(
-            "hostile answers are tried only where they are confined: install bubblewrap, or name "
-            "--environment bubblewrap or docker"
-        )
-
-
-def _write_table(file: Path) -> int:
-    from chimera.eval.proof.attack.repositories import patch_markdown, patch_table
-
-    found = table()
-    with tempfile.TemporaryDirectory(prefix="chimera-attack-") as folder:
-        on_patches = patch_table(Path(folder))
-    text = f"{markdown(found)}\n{patch_markdown(on_patches)}"
-    file.write_text(text, encoding="utf-8")
-    rows = (*found.values(), *on_patches.values())
-    outcomes = [outcome for row in rows for outcome in row.values()]
-    bad = [outcome for outcome in outcomes if not outcome.startswith(("failed", "error"))]
-    click.echo(f"{len(outcomes)} attacks tried, {len(bad)} got through; table: {file}")
-    return EXIT_GATE if bad else EXIT_DONE
+    return ExitCode.DONE if report.held else ExitCode.GATE
 
 
 def _as_json(report: AttackReport) -> dict[str, object]:

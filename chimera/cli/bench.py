@@ -6,8 +6,9 @@ from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import Output, Settings, run_evaluation
+from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.eval.run import RunSettings
 
 
 @click.command("bench")
@@ -41,7 +42,7 @@ def command(
     Example:
       chimera bench --suite custom --tasks-dir tasks/ --model local/smollm2 --output results.json
     """
-    settings = Settings(
+    settings = RunSettings(
         benchmark=suite,
         dataset=tasks_dir,
         model=model,

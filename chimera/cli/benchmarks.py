@@ -38,11 +38,13 @@ def _print_table(states: list[BenchmarkStatus]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "state", "tasks", "gold", "nothing", "mutants caught", "graded as"):
-        table.add_column(heading, no_wrap=heading != "graded as")
+    for heading in ("name", "state", "tasks", "gold", "nothing", "mutants caught"):
+        table.add_column(heading, no_wrap=True)
+    table.add_column("graded as")
+    table.add_column("what it asks")
     for state in states:
         table.add_row(
             state.slug, state.state, state.tasks, state.gold, state.nothing, state.mutants,
-            state.official,
+            state.graded_as, state.description,
         )  # fmt: skip
     Console().print(table)

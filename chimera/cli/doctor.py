@@ -15,6 +15,7 @@ import msgspec
 from chimera.cli.options import json_option
 from chimera.environments import BACKENDS, available
 from chimera.eval.data.datasets import datasets_dir
+from chimera.eval.registry import adapters
 
 #: optional package → (extra, what it is for)
 EXTRAS = {
@@ -71,36 +72,29 @@ def examine() -> Iterator[Finding]:
     place = datasets_dir()
     found = sorted(p.name for p in place.iterdir() if p.is_dir()) if place.is_dir() else []
     yield Finding("Data sets", str(place), bool(found), ", ".join(found) or "none yet")
-    yield from _toolchains()
-    yield from _sites()
+    yield from _benchmarks()
 
 
 def _confinement() -> Iterator[Finding]:
-    from chimera.sandbox import namespaces_available
+    from chimera.confinement.namespaces import namespaces_refused
     from chimera.sandbox.launch import landlock_available
 
-    reason = namespaces_available()
+    reason = namespaces_refused()
     if reason is None:
         detail = "answers run in namespaces of their own, apart from their tests"
     elif landlock_available():
-        detail = f"{reason}; verdicts are marked isolation: process. apt-get install bubblewrap"
+        detail = f"{reason}; until then verdicts are marked isolation: process"
     else:
-        detail = f"{reason}; answers are not run. apt-get install bubblewrap"
+        detail = f"{reason}; until then answers are not run"
     yield Finding("Confinement", "namespaces", reason is None, detail)
 
 
-def _toolchains() -> Iterator[Finding]:
-    from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
-
-    missing = missing_toolchains()
-    for what, install in missing:
-        yield Finding("Toolchains", what, False, install)
-    if not missing:
-        yield Finding("Toolchains", "all", True, "every language of aider-polyglot can be run")
-
-
-def _sites() -> Iterator[Finding]:
-    from chimera.eval.benchmarks.webarena import site_status
-
-    for site, url, answer in site_status():
-        yield Finding("WebArena sites", site, answer.startswith("answers"), f"{url}: {answer}")
+def _benchmarks() -> Iterator[Finding]:
+    """What adapters lack that look for more than their data."""
+    for slug, adapter in adapters().items():
+        if "missing" in vars(adapter):  # those that inherit it would say the same again
+            missing = adapter().missing()
+            for what, remedy in missing:
+                yield Finding(f"Needs of {slug}", what, False, remedy)
+            if not missing:
+                yield Finding(f"Needs of {slug}", "all", True, "everything it needs is there")

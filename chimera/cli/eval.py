@@ -9,11 +9,10 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from chimera.cli.evaluation import Output, Settings, run_evaluation
+from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.runs.files import find_run, runs_dir
-from chimera.eval.runs.store import RunStore
+from chimera.eval.run import RunSettings, resumed_settings
 
 
 @click.command("eval")
@@ -81,28 +80,20 @@ def command(
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
     3 some trials have no verdict, 130 interrupted.
     """
-    settings = _resumed(context, given, resume, runs_dir) if resume else _fresh(given)
+    if resume:
+        settings = resumed_settings(resume, runs_dir, _told(context, given))
+    elif given["benchmark"]:
+        settings = RunSettings(**given)
+    else:
+        raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
     target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
     return run_evaluation(settings, target, api_key=api_key)
 
 
-def _fresh(given: dict[str, Any]) -> Settings:
-    if not given["benchmark"]:
-        raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
-    return Settings(**given)
-
-
-def _resumed(
-    context: click.Context, given: dict[str, Any], resume: str, runs: Path | None
-) -> Settings:
-    """The stored run's settings, changed by what was given on this command line."""
-    with RunStore(find_run(resume, runs_dir(runs))) as store:
-        stored = store.manifest().get("settings")
-    if not stored:
-        raise UsageError(f"the run '{resume}' was not made by `chimera eval`; it cannot be resumed")
-    told = {
-        f.name: given[f.name]
-        for f in fields(Settings)
-        if context.get_parameter_source(f.name) not in (ParameterSource.DEFAULT, None)
+def _told(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
+    """What was given on this command line, in a variable or in a file."""
+    return {
+        each.name: given[each.name]
+        for each in fields(RunSettings)
+        if context.get_parameter_source(each.name) not in (ParameterSource.DEFAULT, None)
     }
-    return Settings.of_manifest({**stored, **told})

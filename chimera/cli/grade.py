@@ -2,27 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
-from chimera.cli.evaluation import Output, Settings, default_environment, describe, drive
-from chimera.cli.main import EXIT_DONE, EXIT_GATE, EXIT_INCOMPLETE
-from chimera.cli.options import config_option, json_option, option, pairs, runs_dir_option
-from chimera.errors import UsageError
-from chimera.eval.benchmark import Benchmark
-from chimera.eval.data.predictions import Stored, plan
-from chimera.eval.harness import Harness
-from chimera.eval.registry import create_benchmark
-from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.cli.evaluation import Output, drive
+from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.errors import ExitCode, UsageError
+from chimera.eval.regrade import Regraded, grade_again, prepare_predictions
+from chimera.eval.run import RunSettings
+from chimera.eval.runs.files import find_run, runs_dir
 from chimera.eval.runs.store import RunStore
-from chimera.eval.trial import StartBackend, TrialSpec, run_trial
-from chimera.eval.values import TrialRecord
-from chimera.eval.workers import ThreadExecutor
 
 
 @click.command("grade")
@@ -74,7 +65,7 @@ def command(
         raise UsageError("give a RUN, or --benchmark NAME with --predictions FILE")
     if check:
         raise UsageError("--check goes with a stored RUN")
-    settings = Settings(
+    settings = RunSettings(
         benchmark=benchmark,
         dataset=dataset,
         agent="predictions",
@@ -83,161 +74,52 @@ def command(
         option=options,
     )
     target = Output(runs=runs_dir, file=output, fail_under=fail_under, as_json=as_json)
-    return _grade_predictions(settings, predictions, target)
-
-
-def _grade_predictions(settings: Settings, predictions: Path, output: Output) -> int:
-    if not predictions.exists():
-        raise UsageError(f"--predictions {predictions}: no such file")
-    benchmark = create_benchmark(
-        settings.benchmark, dataset=settings.dataset, options=pairs(settings.option, "--option")
-    )
-    trials = plan(benchmark, benchmark.read_predictions(predictions))
-    if not trials:
-        raise UsageError(f"--predictions {predictions}: no predictions in it")
-    environment = settings.environment or _grading_backend(benchmark)
-    path = new_run_path(runs_dir(output.runs), benchmark.name(), predictions.name)
-    with RunStore(path, create=True) as store:
-        manifest = describe(settings, benchmark, environment)
-        manifest["predictions"] = str(predictions.absolute())
-        harness = Harness(
-            benchmark=benchmark,
-            agent=trials[0][2],
-            predictions=trials,
-            env_factory=environment,
-            concurrency=settings.concurrency,
-            store=store,
-            manifest=manifest,
+    prepared, unanswered = prepare_predictions(settings, predictions)
+    code = drive(prepared, target)
+    if unanswered and not as_json:
+        click.echo(
+            f"  {unanswered} tasks of {prepared.benchmark.name()} have no prediction in the file"
         )
-        samples = 1 + min(_samples_of(trials).values()) if trials else 1
-        code = drive(harness, store, output, samples=samples)
-    missing = 0 if trials[0][0].get("embedded") else _without_prediction(benchmark, trials)
-    if missing and not output.as_json:
-        click.echo(f"  {missing} tasks of {benchmark.name()} have no prediction in the file")
     return code
-
-
-def _samples_of(trials: list[tuple[Any, int, Stored]]) -> dict[str, int]:
-    """task → its highest sample number."""
-    return {task["id"]: sample for task, sample, _ in sorted(trials, key=lambda trial: trial[1])}
-
-
-def _without_prediction(benchmark: Benchmark[Any], trials: list[tuple[Any, int, Stored]]) -> int:
-    return len({t["id"] for t in benchmark.tasks()} - {task["id"] for task, _, _ in trials})
-
-
-def _grading_backend(benchmark: Benchmark[Any]) -> str:
-    return "none" if benchmark.grading == "none" else default_environment(benchmark)
 
 
 def _grade_again(
     name: str, runs: Path | None, *, check: bool, workers: int | None, as_json: bool
 ) -> int:
+    graded = changed = errors = 0
     with RunStore(find_run(name, runs_dir(runs))) as store:
-        manifest = store.manifest()
-        stored = manifest.get("settings")
-        if not stored:
-            raise UsageError(f"the run '{name}' does not say how it was made; it cannot be graded")
-        settings = Settings.of_manifest(stored)
-        benchmark = create_benchmark(
-            settings.benchmark, dataset=settings.dataset, options=pairs(settings.option, "--option")
-        )
-        tasks = _tasks_of(benchmark, manifest.get("predictions"))
-        if not benchmark.regradable:
-            raise UsageError(
-                f"{benchmark.name()} is graded in the agent's own environment, which is gone; "
-                "run it again instead"
-            )
-        changed = errors = graded = 0
-        for before, after in _verdicts_again(store, benchmark, tasks, manifest, workers):
+        for regraded in grade_again(store, keep=not check, workers=workers):
             graded += 1
-            if after.verdict is None:
+            if regraded.after.verdict is None:
                 errors += 1
-                click.echo(f"no verdict: {before.task_id}#{before.sample}: {after.why}", err=True)
-                continue
-            if not _same(before, after):
+                where = f"{regraded.before.task_id}#{regraded.before.sample}"
+                click.echo(f"no verdict: {where}: {regraded.after.why}", err=True)
+            elif regraded.changed:
                 changed += 1
-                _report_change(before, after, as_json=as_json)
-            if not check:
-                store.replace_verdict(before, after.verdict)
+                _report_change(regraded, as_json=as_json)
     if as_json:
-        click.echo(
-            msgspec.json.encode(
-                {"event": "summary", "graded": graded, "changed": changed, "errors": errors}
-            ).decode()
-        )
+        counts = {"graded": graded, "changed": changed, "errors": errors}
+        click.echo(msgspec.json.encode({"event": "summary", **counts}).decode())
     else:
         click.echo(
             f"{graded} submissions graded again: {changed} verdicts changed, {errors} errors"
         )
     if check and changed:
-        return EXIT_GATE
-    return EXIT_INCOMPLETE if errors else EXIT_DONE
+        return ExitCode.GATE
+    return ExitCode.INCOMPLETE if errors else ExitCode.DONE
 
 
-def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:
-    """The tasks a run was graded against: the data set's, or those its prediction file carries."""
-    if predictions is not None and Path(predictions).exists():
-        trials = plan(benchmark, benchmark.read_predictions(Path(predictions)))
-        return {task["id"]: task for task, _, _ in trials}
-    return {task["id"]: task for task in benchmark.tasks()}
-
-
-def _verdicts_again(
-    store: RunStore,
-    benchmark: Benchmark[Any],
-    tasks: dict[str, Any],
-    manifest: dict[str, Any],
-    workers: int | None,
-) -> Iterator[tuple[TrialRecord, TrialRecord]]:
-    start = StartBackend(manifest.get("environment") or "none")
-
-    def again(key: tuple[str, int]) -> tuple[TrialRecord, TrialRecord] | None:
-        before = store.record(*key)
-        if before.submission is None:
-            return None
-        if before.task_id not in tasks:
-            raise UsageError(f"the data set no longer has the task {before.task_id!r}")
-        spec = TrialSpec(
-            benchmark, tasks[before.task_id], before.sample, Stored(before.submission), start
-        )
-        return before, replace(run_trial(spec), digest=before.digest)
-
-    keys = store.trial_keys()
-    executor: ThreadExecutor[tuple[str, int], tuple[TrialRecord, TrialRecord] | None] = (
-        ThreadExecutor(again, workers or 4)
-    )
-    executor.start()
-    try:
-        for key in keys:
-            executor.submit(key)
-        while executor.pending:
-            pair = executor.result()
-            if pair is not None:
-                yield pair
-    finally:
-        executor.stop()
-
-
-def _same(before: TrialRecord, after: TrialRecord) -> bool:
-    if before.verdict is None or after.verdict is None:
-        return before.verdict is after.verdict
-    return (before.verdict.passed, before.verdict.value) == (
-        after.verdict.passed,
-        after.verdict.value,
-    )
-
-
-def _report_change(before: TrialRecord, after: TrialRecord, *, as_json: bool) -> None:
-    change = {
-        "event": "changed",
-        "task_id": before.task_id,
-        "sample": before.sample,
-        "before": before.status,
-        "after": after.status,
-        "why": after.why,
-    }
+def _report_change(regraded: Regraded, *, as_json: bool) -> None:
+    before, after = regraded.before, regraded.after
     if as_json:
+        change = {
+            "event": "changed",
+            "task_id": before.task_id,
+            "sample": before.sample,
+            "before": before.status,
+            "after": after.status,
+            "why": after.why,
+        }
         click.echo(msgspec.json.encode(change).decode())
     else:
         click.echo(

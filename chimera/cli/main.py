@@ -10,7 +10,7 @@ from typing import NoReturn
 import click
 
 from chimera import __version__
-from chimera.errors import ChimeraError, UsageError
+from chimera.errors import ChimeraError, ExitCode
 
 #: name → (module with `command`, the line `chimera --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -26,8 +26,6 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
-
-EXIT_DONE, EXIT_GATE, EXIT_USAGE, EXIT_INCOMPLETE, EXIT_INTERRUPTED = 0, 1, 2, 3, 130
 
 
 class LazyGroup(click.Group):
@@ -68,20 +66,20 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
     except click.exceptions.Abort:
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
     except click.ClickException as error:
         error.show()
-        sys.exit(EXIT_USAGE)
+        sys.exit(ExitCode.USAGE)
     except KeyboardInterrupt:
         click.echo("chimera: interrupted", err=True)
-        sys.exit(EXIT_INTERRUPTED)
+        sys.exit(ExitCode.INTERRUPTED)
     except ChimeraError as error:
         click.echo(f"chimera: {error}", err=True)
-        sys.exit(EXIT_USAGE if isinstance(error, UsageError) else EXIT_INCOMPLETE)
+        sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
-        sys.exit(EXIT_DONE)
-    sys.exit(result if isinstance(result, int) else EXIT_DONE)
+        sys.exit(ExitCode.DONE)
+    sys.exit(result if isinstance(result, int) else ExitCode.DONE)
 
 
 if __name__ == "__main__":

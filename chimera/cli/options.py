@@ -45,17 +45,6 @@ def read_config(context: click.Context, _: click.Parameter, value: Path | None) 
     return value
 
 
-def pairs(values: tuple[str, ...], flag: str) -> dict[str, str]:
-    """KEY=VALUE options as a dict."""
-    result = {}
-    for value in values:
-        key, equals, content = value.partition("=")
-        if not equals or not key.strip():
-            raise UsageError(f"{flag} {value}: expected KEY=VALUE")
-        result[key.strip()] = content
-    return result
-
-
 config_option = click.option(
     "--config",
     type=click.Path(path_type=Path, dir_okay=False),

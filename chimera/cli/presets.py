@@ -6,14 +6,11 @@ from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import Output, Settings, run_evaluation
+from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
-
-#: Benchmarks of which a preset has a flavour of its own.
-FLAVOURS = {
-    ("shrew", "aider-polyglot"): "chimera.shrew.benchmarks.aider_polyglot:ShrewAiderPolyglot"
-}
+from chimera.eval.registry import flavour
+from chimera.eval.run import RunSettings
 
 
 def group(preset: str) -> click.Group:
@@ -52,8 +49,8 @@ def group(preset: str) -> click.Group:
             raise UsageError(f"which model? Give --model, e.g. --model local/smollm2 for {preset}")
         if language is not None:
             options = (*options, f"language={language}")
-        settings = Settings(
-            benchmark=FLAVOURS.get((preset, benchmark), benchmark),
+        settings = RunSettings(
+            benchmark=flavour(preset, benchmark),
             dataset=dataset,
             model=model,
             agent=preset,

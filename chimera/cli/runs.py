@@ -4,19 +4,16 @@ from __future__ import annotations
 
 import time
 from pathlib import Path
-from typing import Any
 
 import click
 import msgspec
 
 from chimera.cli.display import money, print_summary
-from chimera.cli.evaluation import Settings
-from chimera.cli.options import json_option, option, pairs, runs_dir_option
+from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
-from chimera.eval.data.rows import rows
-from chimera.eval.registry import create_benchmark
+from chimera.eval.exports import export_files, export_text
 from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
-from chimera.eval.runs.result import EvalResult, TaskEvalResult
+from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
 
@@ -156,14 +153,13 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
 @option(
     "--format",
     "kind",
-    type=click.Choice(["jsonl", "json", "predictions", "swe-bench", "atif"]),
     default="jsonl",
-    help="Results by line, one document, a prediction file, SWE-bench's files, or trajectories.",
+    help="jsonl, json, predictions, atif (trajectories), or one of the benchmark's own: swe-bench.",
 )
 @option(
     "--output",
     type=click.Path(path_type=Path),
-    help="File (swe-bench and atif: directory); default stdout.",
+    help="File (atif and a benchmark's own: directory); default stdout.",
 )
 @runs_dir_option
 def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -> None:
@@ -179,99 +175,17 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
     writes, in the layout in which it writes them.
     """
     with RunStore(find_run(run, _directory(runs_dir))) as store:
-        if kind in ("atif", "swe-bench"):
+        text = export_text(store, kind)
+        if text is None:
             if output is None:
                 raise UsageError(f"--format {kind} writes several files: give --output DIRECTORY")
-            (_export_atif if kind == "atif" else _export_swe_bench)(store, output)
-            return
-        result = EvalResult.of(store)
-        if kind == "json":
-            document = {**result.summary(), "results": result.results}
-            lines = [msgspec.json.format(msgspec.json.encode(document)).decode()]
-        elif kind == "predictions":
-            model = _model(store)
-            lines = [_prediction_line(r, model) for r in store.records() if r.submission]
-        else:
-            lines = [
-                msgspec.json.encode(TaskEvalResult.of(record)).decode()
-                for record in store.records()
-            ]
-        text = "\n".join(lines) + "\n"
-        if output is None:
+            for path in export_files(store, kind, output):
+                click.echo(f"wrote {path}", err=True)
+        elif output is None:
             click.echo(text, nl=False)
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text, encoding="utf-8")
-
-
-def _prediction_line(record: TrialRecord, model: str) -> str:
-    submission = record.submission
-    assert submission is not None
-    line: dict[str, object] = {"task_id": record.task_id}
-    if submission.form in ("completion", "solution", "model_patch"):
-        line[submission.form] = submission.text
-    else:
-        line["output"] = submission.text if submission.raw is None else submission.raw
-    if submission.form == "model_patch":
-        line = {"instance_id": record.task_id, "model_name_or_path": model, **line}
-    return msgspec.json.encode(line).decode()
-
-
-def _model(store: RunStore) -> str:
-    """Who made the answers of a run: as the graded file says, else its model, else its agent."""
-    manifest = store.manifest()
-    if manifest.get("predictions"):
-        path = Path(manifest["predictions"])
-        first = next(rows(path), {}) if path.exists() else {}
-        return str(first.get("model_name_or_path") or path.stem)
-    return str(manifest.get("model") or manifest.get("agent") or "chimera")
-
-
-def _export_swe_bench(store: RunStore, output: Path) -> None:
-    from chimera.eval.benchmarks._swe_bench.official_report import by_sample, write_reports
-
-    manifest, run, model = store.manifest(), Path(store.path).stem, _model(store)
-    benchmark = str(manifest.get("identity", {}).get("benchmark", "?"))
-    if not benchmark.startswith("swe-bench"):
-        raise UsageError(
-            f"--format swe-bench is for runs of SWE-bench, and this one is of {benchmark}\n"
-            "  --format predictions writes the patches of any benchmark."
-        )
-    dataset = _instances(store, manifest)
-    for summary in by_sample(
-        store.records(whole=True),
-        lambda sample, records: write_reports(
-            records,
-            output,
-            model=model,
-            run=f"{run}-{sample}" if sample else run,
-            dataset=dataset,
-        ),
-    ):
-        click.echo(f"wrote {summary}", err=True)
-
-
-def _instances(store: RunStore, manifest: dict[str, Any]) -> list[str]:
-    """All that could have been submitted: the run's tasks; for graded files, the whole data set."""
-    if not manifest.get("predictions"):
-        return [str(task) for (task,) in store.rows("SELECT task_id FROM tasks")]
-    settings = Settings.of_manifest(manifest["settings"])
-    benchmark = create_benchmark(
-        settings.benchmark, dataset=settings.dataset, options=pairs(settings.option, "--option")
-    )
-    return [str(task["id"]) for task in benchmark.tasks()]
-
-
-def _export_atif(store: RunStore, output: Path) -> None:
-    from chimera.eval.runs.atif import trajectory_document
-
-    output.mkdir(parents=True, exist_ok=True)
-    manifest = {**store.manifest(), "run": Path(store.path).stem}
-    for record in store.records(whole=True):
-        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in record.task_id)
-        document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
-        content = msgspec.json.format(msgspec.json.encode(document))
-        (output / f"{name}-{record.sample}.json").write_bytes(content)
 
 
 @command.command("rm")

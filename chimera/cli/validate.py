@@ -8,12 +8,10 @@ from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import default_environment, select_tasks
-from chimera.cli.main import EXIT_DONE, EXIT_GATE
-from chimera.cli.options import config_option, json_option, option, pairs
-from chimera.errors import UsageError
+from chimera.cli.options import config_option, json_option, option
+from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.validate import ANSWERS, Report, validate
-from chimera.eval.registry import create_benchmark
+from chimera.eval.run import RunSettings, choose_backend, select_tasks
 from chimera.eval.trial import StartBackend
 
 DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
@@ -76,8 +74,8 @@ def command(
       chimera validate mbpp --option split=full --record mbpp.json
       chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
     """
-    benchmark = create_benchmark(name, dataset=dataset, options=pairs(options, "--option"))
-    backend = environment or default_environment(benchmark)
+    benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
+    backend = environment or choose_backend(benchmark)
     tasks = select_tasks(benchmark.tasks(), limit, task)
     clock = time.monotonic()
     report = validate(
@@ -98,7 +96,7 @@ def command(
         click.echo(json.dumps({**counts, "holds": holds}))
     else:
         _show(report, counts, holds)
-    return EXIT_DONE if holds else EXIT_GATE
+    return ExitCode.DONE if holds else ExitCode.GATE
 
 
 def _show(report: Report, counts: dict[str, object], holds: bool) -> None:

@@ -11,8 +11,6 @@ import time
 from pathlib import Path
 from typing import Self
 
-from chimera.environments.base import ResourceLimits
-
 MOUNT = Path("/sys/fs/cgroup")
 NAME = re.compile(r"chimera-(?P<process>\d+)-(?P<started>\d+)-\d+")
 _numbers = itertools.count()
@@ -28,15 +26,20 @@ class Cgroup:
         self.bounds_processes = False
 
     @classmethod
-    def create(cls, limits: ResourceLimits) -> Self:
+    def create(
+        cls,
+        *,
+        memory_bytes: int | None = None,
+        processes: int | None = None,
+        cpus: float | None = None,
+    ) -> Self:
         """A new group below this process's own, or beside it, with what could be bounded."""
         name = f"chimera-{os.getpid()}-{start_time(os.getpid())}-{next(_numbers)}"
         group = cls(tuple(parent / name for parent in parents() if made(parent, name)))
-        group._bound(limits)
+        group._bound(memory_bytes, processes, cpus)
         return group
 
-    def _bound(self, limits: ResourceLimits) -> None:
-        memory, processes, cpus = limits.memory_bytes, limits.processes, limits.cpus
+    def _bound(self, memory: int | None, processes: int | None, cpus: float | None) -> None:
         if memory is not None:
             self.bounds_memory = self._set("memory.limit_in_bytes", memory) or self._set(
                 "memory.max", memory

@@ -3,13 +3,20 @@
 from __future__ import annotations
 
 import functools
-import importlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 
-from chimera.environments.base import Capability, Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import (
+    Capability,
+    Environment,
+    EnvironmentSpec,
+    Machine,
+    ResourceLimits,
+    machine,
+)
 from chimera.errors import UsageError
+from chimera.plugins import load_class
 
-#: Name → `module:Class`. A backend of your own goes by such a path too.
+#: Name → `module:Class`.
 BACKENDS: Mapping[str, str] = {
     "none": "chimera.environments.none:NoEnvironment",
     "local": "chimera.environments.local:LocalEnvironment",
@@ -21,19 +28,10 @@ BACKENDS: Mapping[str, str] = {
 
 @functools.cache
 def backend_class(backend: str) -> type[Environment]:
-    """The class behind a backend's name or `module:Class` path."""
-    path = BACKENDS.get(backend, backend)
-    module, colon, name = path.partition(":")
-    if not colon:
-        known = ", ".join(BACKENDS)
-        raise UsageError(f"no environment '{backend}': there are {known}, or module:Class")
-    try:
-        found = getattr(importlib.import_module(module), name)
-    except (ImportError, AttributeError) as error:
-        raise UsageError(f"the environment '{backend}' cannot be loaded: {error}") from error
-    if not (isinstance(found, type) and issubclass(found, Environment)):
-        raise UsageError(f"{path} is not a subclass of chimera.environments.Environment")
-    return found
+    """The class behind a backend's name, `module:Class`, `path/to/file.py:Class` or entry point."""
+    return load_class(
+        backend, Environment, what="environment", shipped=BACKENDS, group="chimera.environments"
+    )
 
 
 def available(backend: str) -> str | None:
@@ -41,8 +39,8 @@ def available(backend: str) -> str | None:
     return backend_class(backend).availability()
 
 
-def needed(spec: EnvironmentSpec) -> frozenset[Capability]:
-    """All capabilities that `spec` asks for, said or implied."""
+def needed_capabilities(spec: EnvironmentSpec) -> frozenset[Capability]:
+    """All that `spec` asks for, said or implied."""
     implied: set[Capability] = set(spec.needs)
     if spec.image is not None or spec.build_context is not None:
         implied.add("image")
@@ -53,17 +51,19 @@ def needed(spec: EnvironmentSpec) -> frozenset[Capability]:
     return frozenset(implied)
 
 
-def lacking(backend: str, spec: EnvironmentSpec) -> frozenset[Capability]:
+def missing_capabilities(backend: str, spec: EnvironmentSpec) -> frozenset[Capability]:
     """What `spec` needs and `backend` cannot give."""
-    return needed(spec) - backend_class(backend).capabilities
+    return needed_capabilities(spec) - backend_class(backend).capabilities
 
 
 def start_environment(backend: str, spec: EnvironmentSpec) -> Environment:
     """Start a fresh environment, once it is clear that the backend can give what `spec` needs."""
     found = backend_class(backend)
-    missing = lacking(backend, spec)
+    missing = missing_capabilities(backend, spec)
     if missing:
-        able = [name for name in BACKENDS if name != "browser" and not lacking(name, spec)]
+        able = [
+            name for name in BACKENDS if name != "browser" and not missing_capabilities(name, spec)
+        ]
         advice = f"; --environment {' or '.join(able)} does" if able else ""
         raise UsageError(
             f"the environment '{backend}' does not offer what the task needs "
@@ -75,31 +75,15 @@ def start_environment(backend: str, spec: EnvironmentSpec) -> Environment:
     return found.start(spec)
 
 
-def choose_backend(candidates: Iterable[str], spec: EnvironmentSpec) -> str:
-    """The first of `candidates` that gives what `spec` needs and that this machine can start."""
-    reasons: list[str] = []
-    for backend in candidates:
-        missing = lacking(backend, spec)
-        if missing:
-            reasons.append(f"{backend}: does not offer {', '.join(sorted(missing))}")
-            continue
-        reason = available(backend)
-        if reason is None:
-            return backend
-        reasons.append(f"{backend}: {reason}")
-    raise UsageError("no environment fits the task here:\n  " + "\n  ".join(reasons))
-
-
 __all__ = [
     "BACKENDS",
     "Capability",
     "Environment",
     "EnvironmentSpec",
+    "Machine",
     "ResourceLimits",
     "available",
     "backend_class",
-    "choose_backend",
-    "lacking",
-    "needed",
+    "machine",
     "start_environment",
 ]

@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from types import TracebackType
-from typing import IO, TYPE_CHECKING, ClassVar, Literal, Protocol, Self
+from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from chimera.errors import LimitReached, UsageError
 from chimera.types import CommandResult, TestResult
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from chimera.tools.base import Tool
 
 READ_BYTES = 256 * 1024**2  # what read_file() reads at most; a file of holes costs an agent nothing
+ADVICE = "choose --environment bubblewrap or docker (or local, which confines nothing)"
 
 Capability = Literal["commands", "confined", "image", "network", "root", "browser", "dialogue"]
 
@@ -72,21 +73,17 @@ class Process(Protocol):
         """End it with everything it started."""
 
 
-class Environment(ABC):
-    """A place to run commands and keep files; fresh for each trial, always closed.
-
-    Paths are relative to `workdir` unless absolute; none can leave the environment's root.
-    What is wrong with a path is an `OSError` (`FileNotFoundError`, `PermissionError` for one that
-    leads out, `IsADirectoryError`); what is wrong with the environment is an `EnvironmentFault`.
+class Environment:
+    """Where an agent works; fresh for each trial, always closed.
 
     A backend is a subclass that `start`s from a spec and says in `availability` what it lacks.
+    One with commands and files is a `Machine`.
     """
 
     name: ClassVar[str]
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
+    capabilities: frozenset[Capability] = frozenset()
 
-    workdir: str = "."
-    deadline: float | None = None  # time.monotonic() at which every running command is ended
+    deadline: float | None = None  # set by the trial: time.monotonic() at which its time is up
     system_prompt: str = ""  # what the environment tells the agent beside the task's prompt
 
     @classmethod
@@ -98,6 +95,68 @@ class Environment(ABC):
     def availability(cls) -> str | None:
         """None when this machine can start it, else what is missing and how to get it."""
         return None
+
+    def tools(self) -> Sequence[Tool]:
+        """Tools that belong to this environment (a shop's API, a browser)."""
+        return ()
+
+    def reply(self, text: str) -> str | None:
+        """What the other side of a conversation answers; None when nobody is there or it ended."""
+        return None
+
+    def evaluate_task(self, task: Any, output: str) -> Any:
+        """What an environment that judges its tasks itself decides: a verdict, a truth value or a
+        reward. `NotImplemented`: it does not judge, the benchmark does."""
+        return NotImplemented
+
+    def stop_processes(self) -> None:
+        """End every process that was started inside, so that grading meets none of them."""
+
+    def close(self) -> None:
+        """End all processes and remove what was made. Safe to call twice."""
+
+    def remaining(self, timeout: float) -> float:
+        """`timeout`, cut to what the trial's deadline leaves."""
+        if self.deadline is None:
+            return timeout
+        return max(0.0, min(timeout, self.deadline - time.monotonic()))
+
+    def require_time(self, timeout: float) -> float:
+        """`remaining(timeout)` for a command about to start; after the deadline none may."""
+        left = self.remaining(timeout)
+        if self.deadline is not None and left <= 0.0:
+            raise LimitReached("time", "the trial's time is used up; no further command is started")
+        return left
+
+    if not TYPE_CHECKING:
+
+        def __getattr__(self, name: str) -> Any:
+            """Tell code that takes every environment for a machine what to choose."""
+            advice = f": {ADVICE}" if hasattr(Machine, name) else ""
+            raise AttributeError(f"{type(self).__name__} has no attribute '{name}'{advice}")
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(
+        self,
+        kind: type[BaseException] | None,
+        error: BaseException | None,
+        traceback: TracebackType | None,
+    ) -> None:
+        self.close()
+
+
+class Machine(Environment, ABC):
+    """An environment that runs commands and keeps files.
+
+    Paths are relative to `workdir` unless absolute; none can leave the environment's root.
+    What is wrong with a path is an `OSError` (`FileNotFoundError`, `PermissionError` for one that
+    leads out, `IsADirectoryError`); what is wrong with the environment is an `EnvironmentFault`.
+    At `deadline` every running command is ended, and none starts after it.
+    """
+
+    workdir: str = "."
 
     @abstractmethod
     def run_command(
@@ -134,6 +193,23 @@ class Environment(ABC):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         """Sorted paths of regular files below `workdir`, relative to it."""
 
+    @abstractmethod
+    def copy_in(self, source: Path, target: str) -> None:
+        """Copy a host file or directory to `target` inside."""
+
+    @abstractmethod
+    def copy_out(self, source: str, target: Path) -> None:
+        """Copy a file or directory inside to `target` on the host; links are not followed."""
+
+    @abstractmethod
+    def stop_processes(self) -> None: ...
+
+    @abstractmethod
+    def close(self) -> None: ...
+
+    def read_text(self, path: str) -> str:
+        return self.read_file(path).decode("utf-8", "replace")
+
     def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
         """Run a test command and read its JUnit report; no report is no pass.
 
@@ -144,53 +220,9 @@ class Environment(ABC):
 
         return run_tests(self, command, timeout=timeout)
 
-    @abstractmethod
-    def copy_in(self, source: Path, target: str) -> None:
-        """Copy a host file or directory to `target` inside."""
 
-    @abstractmethod
-    def copy_out(self, source: str, target: Path) -> None:
-        """Copy a file or directory inside to `target` on the host; links are not followed."""
-
-    @abstractmethod
-    def stop_processes(self) -> None:
-        """End every process that was started inside, so that grading meets none of them."""
-
-    @abstractmethod
-    def close(self) -> None:
-        """End all processes and remove what was made. Safe to call twice."""
-
-    def tools(self) -> Sequence[Tool]:
-        """Tools that belong to this environment (a shop's API, a browser)."""
-        return ()
-
-    def reply(self, text: str) -> str | None:
-        """What the other side of a conversation answers; None when nobody is there or it ended."""
-        return None
-
-    def read_text(self, path: str) -> str:
-        return self.read_file(path).decode("utf-8", "replace")
-
-    def remaining(self, timeout: float) -> float:
-        """`timeout`, cut to what the trial's deadline leaves."""
-        if self.deadline is None:
-            return timeout
-        return max(0.0, min(timeout, self.deadline - time.monotonic()))
-
-    def require_time(self, timeout: float) -> float:
-        """`remaining(timeout)` for a command about to start; after the deadline none may."""
-        left = self.remaining(timeout)
-        if self.deadline is not None and left <= 0.0:
-            raise LimitReached("time", "the trial's time is used up; no further command is started")
-        return left
-
-    def __enter__(self) -> Self:
-        return self
-
-    def __exit__(
-        self,
-        kind: type[BaseException] | None,
-        error: BaseException | None,
-        traceback: TracebackType | None,
-    ) -> None:
-        self.close()
+def machine(env: Environment) -> Machine:
+    """`env` for those who need commands or files; where it has none, what to choose instead."""
+    if isinstance(env, Machine):
+        return env
+    raise UsageError(f"the environment '{env.name}' runs no commands and keeps no files: {ADVICE}")

@@ -15,10 +15,9 @@ from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from importlib.util import find_spec
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, ClassVar, Self, TypeVar
+from typing import TYPE_CHECKING, Any, Self, TypeVar
 
-from chimera.environments.base import Capability, EnvironmentSpec
-from chimera.environments.none import NoEnvironment
+from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.web import ScriptError
 from chimera.environments.web.actions import action, parse_action
 from chimera.environments.web.session import ActionFailed, BrowserSession, PageStuck
@@ -29,7 +28,6 @@ from chimera.types import JSON, ToolResult
 if TYPE_CHECKING:
     from playwright.async_api import Page
 
-    from chimera.environments.base import Environment
     from chimera.tools.base import Tool
 
 ResultT = TypeVar("ResultT")
@@ -104,17 +102,16 @@ TOOLS: tuple[BrowserTool, ...] = (
 )
 
 
-class BrowserEnvironment(NoEnvironment):
+class BrowserEnvironment(Environment):
     """A fresh browser context at the task's first pages. It runs no commands and has no files.
 
     `answer` is what the agent handed in with `stop`; None while it has not stopped.
     """
 
-    name: ClassVar[str] = "browser"
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"browser", "network"})
+    name = "browser"
+    capabilities = frozenset({"browser", "network"})
 
     def __init__(self, settings: BrowserSettings) -> None:
-        super().__init__()
         if lack := self.availability():
             raise UsageError(f"the browser cannot start: {lack}")
         self.settings = settings

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import importlib.util
-import os
-import shutil
 import site
 import stat
 import subprocess
@@ -14,6 +12,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Self
 
+from chimera.confinement.namespaces import bwrap, namespaces_refused, privileged
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
@@ -59,7 +58,7 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         super().__init__(spec, {**variables, **spec.variables})
         try:
             self._launch(
-                confinement(spec, self.workdir),
+                confined_command(spec, self.workdir),
                 python(),
                 INSIDE_GUEST,
                 processes=self.limits.processes,
@@ -75,15 +74,8 @@ class BubblewrapEnvironment(SupervisedEnvironment):
 
     @classmethod
     def availability(cls) -> str | None:
-        if not sys.platform.startswith("linux"):
-            return "bubblewrap needs Linux; use docker here"
-        if shutil.which("bwrap") is None:
-            return "the program 'bwrap' is missing: apt install bubblewrap (or dnf, pacman, apk)"
-        return namespaces_refused()
-
-
-def program() -> str:
-    return shutil.which("bwrap") or "bwrap"
+        reason = namespaces_refused()
+        return reason if reason is None or sys.platform == "linux" else f"{reason}; use docker here"
 
 
 def python() -> str:
@@ -97,49 +89,19 @@ def python_path() -> tuple[str, ...]:
     return () if directory in ("/usr/bin", "/bin") else (directory,)
 
 
-def refused(*options: str) -> str | None:
-    """Why the kernel does not let this user make namespaces, or None when it does."""
-    command = [program(), *NAMESPACES, *options, "--ro-bind", "/", "/", "--proc", "/proc", "true"]
-    try:
-        tried = subprocess.run(command, capture_output=True, timeout=20, check=False)
-    except (OSError, subprocess.TimeoutExpired) as error:
-        return f"bwrap cannot be run: {error}"
-    if tried.returncode == 0:
-        return None
-    said = tried.stderr.decode("utf-8", "replace").strip()
-    return f"bwrap cannot make namespaces here ({said}): sysctl kernel.unprivileged_userns_clone=1"
-
-
-@cache
-def privileged() -> bool:
-    """Whether root can do without a user namespace: then the agent is another user outside too,
-    to whom nothing of root's belongs."""
-    return os.geteuid() == 0 and refused() is None
-
-
-@cache
-def namespaces_refused() -> str | None:
-    return None if privileged() else refused("--unshare-user")
-
-
 @cache
 def can_disable_nesting() -> bool:
-    said = subprocess.run([program(), "--help"], capture_output=True, timeout=20, check=False)
+    said = subprocess.run(["bwrap", "--help"], capture_output=True, timeout=20, check=False)
     return b"--disable-userns" in said.stdout
 
 
-NAMESPACES = (
-    "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--unshare-cgroup-try", "--unshare-net",
-)  # fmt: skip
 #: Parts of /proc through which the kernel listens to whoever is root outside.
 COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
 
 
-def confinement(spec: EnvironmentSpec, workdir: str) -> list[str]:
+def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
     """The bwrap command line up to the program."""
-    arguments = [program(), *NAMESPACES, "--as-pid-1", "--new-session", "--hostname", "chimera"]
-    if spec.network:
-        arguments.remove("--unshare-net")
+    arguments = bwrap("--as-pid-1", "--hostname", "chimera", network=spec.network)
     arguments += identity()
     arguments += system_mounts()
     arguments += ["--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]

@@ -14,9 +14,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Self
 
-from chimera.environments import archives, engine
-from chimera.environments.base import Environment, EnvironmentSpec, Process
+from chimera.environments import engine
+from chimera.environments.base import EnvironmentSpec, Machine, Process
 from chimera.environments.engine import Engine
+from chimera.environments.patterns import matcher
 from chimera.environments.provision import provisioned
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
@@ -59,7 +60,7 @@ exit 1
 """
 
 
-class DockerEnvironment(Environment):
+class DockerEnvironment(Machine):
     """A container of its own: the task's image, no network unless asked, bounded resources.
 
     Without the capability "root" in the spec's needs, the container has no kernel capabilities and
@@ -221,7 +222,7 @@ class DockerEnvironment(Environment):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         listed = self._must("find", ".", "-type", "f", "-print0")
         names = sorted(os.fsdecode(name)[2:] for name in listed.split(b"\0") if name)
-        wanted = archives.matcher(pattern)
+        wanted = matcher(pattern)
         return [name for name in names if wanted(name)]
 
     def copy_in(self, source: Path, target: str) -> None:

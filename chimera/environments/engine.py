@@ -22,7 +22,7 @@ from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
 from chimera.confinement.cgroups import start_time
-from chimera.environments import archives
+from chimera.environments import tar_streams
 from chimera.environments.base import READ_BYTES, EnvironmentSpec
 from chimera.errors import EnvironmentFault, UsageError
 
@@ -279,7 +279,7 @@ class Engine:
 
     def copy_in(self, container: str, source: Path, target: str) -> None:
         with tempfile.TemporaryFile() as archive:
-            archives.pack(source, archive)
+            tar_streams.pack(source, archive)
             archive.seek(0)
             self.must("exec", container, "mkdir", "-p", target)
             done = subprocess.run(
@@ -307,7 +307,7 @@ class Engine:
             if done.returncode:
                 raise self._unread(done.stderr.decode("utf-8", "replace").strip(), named)
             archive.seek(0)
-            archives.unpack(archive, target, named=named)
+            tar_streams.unpack(archive, target, named=named)
 
     @staticmethod
     def _unread(said: str, named: str) -> OSError | EnvironmentFault:

@@ -13,7 +13,7 @@ from chimera.environments.base import EnvironmentSpec
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
-from chimera.sandbox.inner.trees import remove_tree
+from chimera.sandbox import remove_tree
 
 #: What commands inherit of the host's variables: where programs are, and how text is written.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "PYENV_ROOT")

@@ -5,11 +5,11 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TypeVar
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.errors import EnvironmentFault
 
 SHOWN = 2000
-Filled = TypeVar("Filled", bound=Environment)
+Filled = TypeVar("Filled", bound=Machine)
 
 
 def provisioned(env: Filled, spec: EnvironmentSpec) -> Filled:
@@ -22,7 +22,7 @@ def provisioned(env: Filled, spec: EnvironmentSpec) -> Filled:
     return env
 
 
-def provision(env: Environment, spec: EnvironmentSpec) -> None:
+def provision(env: Machine, spec: EnvironmentSpec) -> None:
     """Fill an environment; a set-up command that fails is a fault, not the answer's."""
     for target, content in spec.files.items():
         if isinstance(content, Path):

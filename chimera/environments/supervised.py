@@ -19,8 +19,9 @@ from pathlib import Path
 from typing import IO, Any
 
 from chimera.confinement.cgroups import Cgroup
-from chimera.environments import archives
-from chimera.environments.base import READ_BYTES, Environment, EnvironmentSpec, Process
+from chimera.environments import tar_streams
+from chimera.environments.base import READ_BYTES, EnvironmentSpec, Machine, Process
+from chimera.environments.patterns import matcher
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult
@@ -29,7 +30,7 @@ GUEST = Path(__file__).with_name("guest.py")
 KILLED = 137
 
 
-class SupervisedEnvironment(Environment):
+class SupervisedEnvironment(Machine):
     """Commands and files by way of the guest; subclasses say how the guest is started."""
 
     #: The directory no file operation leaves, as the guest sees it.
@@ -60,7 +61,11 @@ class SupervisedEnvironment(Environment):
         `processes` bounds those of the guest's user where no cgroup can; `become` is the user that
         a guest started by root turns into, and the directories it gives to him first.
         """
-        self._cgroup = Cgroup.create(self.limits)
+        self._cgroup = Cgroup.create(
+            memory_bytes=self.limits.memory_bytes,
+            processes=self.limits.processes,
+            cpus=self.limits.cpus,
+        )
         control, theirs = socket.socketpair()
         control.setsockopt(socket.SOL_SOCKET, socket.SO_PASSCRED, 1)
         settings = {
@@ -242,7 +247,7 @@ class SupervisedEnvironment(Environment):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         with self._files("list", ".") as channel:
             report = check(read_all(channel), self.workdir)
-        wanted = archives.matcher(pattern)
+        wanted = matcher(pattern)
         return [name for name in report["files"] if wanted(name)]
 
     def copy_in(self, source: Path, target: str) -> None:
@@ -251,7 +256,7 @@ class SupervisedEnvironment(Environment):
                 mode = os.fstat(file.fileno()).st_mode
                 self._send("write", target, lambda stream: shutil.copyfileobj(file, stream), mode)
         elif source.is_dir():
-            self._send("unpack", target, lambda stream: archives.pack(source, stream))
+            self._send("unpack", target, lambda stream: tar_streams.pack(source, stream))
         else:
             raise FileNotFoundError(f"nothing to copy at {source}")
 
@@ -281,7 +286,7 @@ class SupervisedEnvironment(Environment):
             finally:
                 os.close(writer)
             with channel:
-                archives.unpack(stream, target, named=source)
+                tar_streams.unpack(stream, target, named=source)
                 check(read_all(channel), source)
 
     # --- the end

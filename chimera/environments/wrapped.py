@@ -1,27 +1,31 @@
-"""An environment around another: adapters override what is particular to their protocol."""
+"""A machine around another: adapters override what is particular to their protocol."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import TYPE_CHECKING, Any
 
-from chimera.environments.base import Environment, Process
-from chimera.tools.base import Tool
+from chimera.environments.base import Environment, Machine, Process
 from chimera.types import CommandResult, TestResult
 
+if TYPE_CHECKING:
+    from chimera.tools.base import Tool
 
-class WrappedEnvironment(Environment):
+
+class WrappedMachine(Machine):
     """Hands everything on to `inner`."""
 
     name = "wrapped"
 
-    def __init__(self, inner: Environment) -> None:
+    def __init__(self, inner: Machine) -> None:
         self._inner = inner
+        self.capabilities = inner.capabilities
         self.workdir = inner.workdir
         self.system_prompt = inner.system_prompt
 
     @property
-    def inner(self) -> Environment:
+    def inner(self) -> Machine:
         return self._inner
 
     @property
@@ -90,9 +94,12 @@ class WrappedEnvironment(Environment):
     def reply(self, text: str) -> str | None:
         return self.inner.reply(text)
 
+    def evaluate_task(self, task: Any, output: str) -> Any:
+        return self.inner.evaluate_task(task, output)
+
 
 def unwrapped(env: Environment) -> Environment:
     """The environment that a backend started."""
-    while isinstance(env, WrappedEnvironment):
+    while isinstance(env, WrappedMachine):
         env = env.inner
     return env

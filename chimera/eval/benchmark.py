@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
@@ -11,7 +11,7 @@ from typing import ClassVar, Generic, Literal, TypeVar
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.errors import UsageError
-from chimera.eval.values import Prediction, Submission, Task, Verdict
+from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
 from chimera.types import JSON, AgentResult
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -47,6 +47,21 @@ class OfficialGrader:
     variables: Mapping[str, str] = field(default_factory=dict)
 
 
+@dataclass(frozen=True, slots=True)
+class StoredRun:
+    """A run to be written in a benchmark's own format: one record for each task and sample."""
+
+    name: str
+    model: str
+    records: Iterable[TrialRecord]
+    #: The ids of all tasks that could have been answered.
+    tasks: Sequence[str]
+
+
+#: Writes files below a directory; those that a person should look at first.
+Export = Callable[[StoredRun, Path], Sequence[Path]]
+
+
 class Benchmark(ABC, Generic[TaskT]):
     """A set of tasks and the rule that decides them.
 
@@ -73,6 +88,8 @@ class Benchmark(ABC, Generic[TaskT]):
     trials_per_core: ClassVar[int] = 4
     #: Raised when a change to the grader can change verdicts; part of what resume matches on.
     grader_version: ClassVar[int] = 1
+    #: Formats of its own in which runs can be written: name → who writes it.
+    exports: ClassVar[Mapping[str, Export]] = {}
     #: Which hostile answers of the catalogue fit its grader, beside those of `attacks`.
     attack_kind: AttackKind | None = None
 
@@ -130,11 +147,14 @@ class Benchmark(ABC, Generic[TaskT]):
         """Whether a stored submission is all that `grade` needs."""
         return self.grading != "same"
 
-    def read_predictions(self, path: Path) -> Iterable[Prediction]:
-        """Stored answers for `chimera grade`; override where the official format is another."""
-        from chimera.eval.data.predictions import read_predictions
+    def read_predictions(self, path: Path) -> Iterable[Prediction] | None:
+        """Stored answers in an official format of its own; None when the file is in the common one
+        (`chimera.eval.data.predictions`)."""
+        return None
 
-        return read_predictions(self, path)
+    def missing(self) -> Sequence[tuple[str, str]]:
+        """What it needs beside its data and this machine lacks, each with how to get it."""
+        return ()
 
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""

@@ -5,10 +5,10 @@ from __future__ import annotations
 import hashlib
 import inspect
 import os
-import queue
 import re
 import time
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
@@ -16,7 +16,7 @@ from typing import Any, Protocol
 import msgspec
 
 from chimera import __version__
-from chimera.agents.base import Agent
+from chimera.agents.base import Agent, as_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import UsageError
@@ -31,8 +31,8 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor
-from chimera.providers.meter import Limits
+from chimera.eval.workers import ThreadExecutor, results
+from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -85,7 +85,7 @@ class Harness:
     env_factory: StartEnvironment | Callable[[], Environment | None] | str | None = None
     samples: int = 1
     concurrency: int | None = None
-    limits: Limits = field(default_factory=Limits)
+    limits: TrialLimits = field(default_factory=TrialLimits)
     budget: float | None = None
     attempts: int = 3
     store: RunStore | Path | str | None = None
@@ -114,9 +114,7 @@ class Harness:
 
         cores = os.cpu_count() or 1
         workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
-        executor: ThreadExecutor[TrialSpec, TrialRecord] = ThreadExecutor(
-            work, min(workers, len(plan))
-        )
+        executor = ThreadExecutor(work, min(workers, len(plan)))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
@@ -131,34 +129,20 @@ class Harness:
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
-        """Feed the executor, store what comes back; the reason why it stopped early, or None."""
+        """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
         streak = _Streak(self.breaker)
-        executor.start()
         try:
-            while True:
-                while stopped is None and executor.pending < executor.workers * 2:
-                    spec = next(pending, None)
-                    if spec is None:
-                        break
-                    executor.submit(spec)
-                if executor.pending == 0:
-                    return stopped
-                try:
-                    record = executor.result(timeout=0.5)  # wakes for Ctrl-C
-                except queue.Empty:
-                    continue
-                store.write(record)
-                self.observer.finished(record)
-                stopped = stopped or streak.reason_to_stop(record)
-                if stopped is not None:
-                    executor.discard_waiting()
+            with closing(results(executor, pending)) as records:
+                for record in records:
+                    store.write(record)
+                    self.observer.finished(record)
+                    if stopped is None and (stopped := streak.reason_to_stop(record)):
+                        executor.finish()
         except KeyboardInterrupt:
-            executor.discard_waiting()
             close_open_environments()
             raise Interrupted from None
-        finally:
-            executor.stop()
+        return stopped
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -172,15 +156,15 @@ class Harness:
         return _Rounds(tasks, self.samples, self.agent)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
-        base = digest(self.identity())
+        base = content_digest(self.identity())
         contents: dict[str, str] = {}  # of tasks that come again with another sample
         for planned in plan:
             task, sample, agent = planned
-            content = contents.get(task["id"]) or digest(task)
+            content = contents.get(task["id"]) or content_digest(task)
             if self.samples > 1:
                 contents[task["id"]] = content
-            own = "" if agent is self.agent else digest(_identity_of(agent))
-            yield planned, digest([base, content, sample, own])
+            own = "" if agent is self.agent else content_digest(as_agent(agent).identity())
+            yield planned, content_digest([base, content, sample, own])
 
     def _count_done(self, plan: Plan, store: RunStore) -> int:
         if store.is_new():
@@ -215,7 +199,7 @@ class Harness:
             "benchmark": self.benchmark.name(),
             "options": self.benchmark.options(),
             "grader": self.benchmark.grader_version,
-            "agent": _identity_of(self.agent),
+            "agent": as_agent(self.agent).identity(),
             "environment": _start_name(self.env_factory),
             "limits": asdict(self.limits),
         }
@@ -224,7 +208,7 @@ class Harness:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
             return StartBackend(factory or "none")
-        return factory if isinstance(factory, StartBackend) else EnvironmentFactory(factory)
+        return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:
         if isinstance(self.store, RunStore):
@@ -284,7 +268,7 @@ class _Streak:
         return None
 
 
-def digest(value: JSON) -> str:
+def content_digest(value: JSON) -> str:
     encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
     return hashlib.sha256(encoded).hexdigest()[:32]
 
@@ -295,13 +279,6 @@ def _encode_other(value: object) -> object:
     if hasattr(value, "__dict__"):
         return vars(value)
     raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
-
-
-def _identity_of(agent: object) -> JSON:
-    identity = getattr(agent, "identity", None)
-    if callable(identity):
-        return identity()
-    return f"{type(agent).__module__}.{type(agent).__qualname__}"
 
 
 def _start_name(factory: object) -> str:

@@ -13,7 +13,7 @@ from __future__ import annotations
 
 import typing
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
 
@@ -62,6 +62,11 @@ class Options:
             ):
                 found[each.name] = plain(value)
         return found
+
+
+def ordered_fields(options: type[Options]) -> list[Field[Any]]:
+    """The fields as people meet them: keyword-only ones, which bases bring, come last."""
+    return sorted(fields(options), key=lambda each: bool(each.kw_only))
 
 
 def field_types(options: type) -> dict[str, Any]:
@@ -131,7 +136,7 @@ def table(options: type[Options]) -> str:
     """The options as a Markdown table: name, default, meaning."""
     lines = ["| option | default | what it does |", "|---|---|---|"]
     hints = field_types(options)
-    for each in fields(options):
+    for each in ordered_fields(options):
         meaning = each.metadata.get("text", "")
         if choices := _choices(hints[each.name]):
             meaning += f" ({', '.join(choices)})"

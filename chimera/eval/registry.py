@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import importlib.util
 import pkgutil
 from collections.abc import Iterator, Mapping
 from functools import cache
 from pathlib import Path
+from types import ModuleType
 from typing import Any
 
 from chimera.errors import UsageError
@@ -62,6 +64,18 @@ def create_benchmark(
         raise UsageError(f"'{name}' cannot be made: {error}") from None
 
 
+def flavour(preset: str, name: str) -> str:
+    """The name of a preset's own flavour of a benchmark, or the benchmark's where it has none.
+
+    Flavours are adapters in `chimera.PRESET.benchmarks`, in a module named as the benchmark's.
+    """
+    package = f"chimera.{preset}"
+    module = f"{package}.benchmarks.{name.lower().replace('-', '_')}"
+    if importlib.util.find_spec(package) is None or importlib.util.find_spec(module) is None:
+        return name
+    return next(map(_path, _benchmarks_in(importlib.import_module(module))))
+
+
 def _modules() -> Iterator[str]:
     package = importlib.import_module(ADAPTERS)
     for module in pkgutil.iter_modules(package.__path__):
@@ -71,12 +85,17 @@ def _modules() -> Iterator[str]:
 
 def _adapters_in(module: str) -> Iterator[type[Benchmark[Any]]]:
     """The adapters that a module defines: classes with a slug of their own."""
-    for value in vars(importlib.import_module(f"{ADAPTERS}.{module}")).values():
+    for cls in _benchmarks_in(importlib.import_module(f"{ADAPTERS}.{module}")):
+        if cls.__dict__.get("slug"):
+            yield cls
+
+
+def _benchmarks_in(module: ModuleType) -> Iterator[type[Benchmark[Any]]]:
+    for value in vars(module).values():
         if (
             isinstance(value, type)
             and issubclass(value, Benchmark)
-            and value.__module__ == f"{ADAPTERS}.{module}"
-            and value.__dict__.get("slug")
+            and value.__module__ == module.__name__
         ):
             yield value
 

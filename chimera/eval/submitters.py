@@ -1,29 +1,37 @@
-"""Agents without a model: `oracle` knows the answer, `nop` does nothing, `replay` repeats them."""
+"""Answers without a model: `oracle` knows them, `nop` gives none, `replay` repeats stored ones."""
 
 from __future__ import annotations
 
-import hashlib
 import threading
 from collections import defaultdict
+from collections.abc import Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
+from chimera.agents.base import BaseAgent
+from chimera.cache import file_digest
 from chimera.environments.base import Environment
 from chimera.errors import AgentError, UsageError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.predictions import read_predictions
+from chimera.eval.trial import Submitter
+from chimera.eval.values import Submission
 from chimera.types import JSON, AgentResult
 
-if TYPE_CHECKING:
-    from chimera.eval.benchmark import Benchmark
-    from chimera.eval.values import Submission
-
+#: Every name that goes in an agent's place, with what it is for.
+SUBMITTERS: Mapping[str, str] = {
+    "oracle": "hands in the reference answer",
+    "nop": "hands in nothing",
+    "replay": "hands in stored predictions",
+}
 _loaded: dict[tuple[object, ...], dict[str, tuple[Submission, ...]]] = {}
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True, slots=True)
-class OracleAgent:
+class OracleAgent(Submitter):
     """Shows that a benchmark can be solved: every task passes with it, or the set-up is broken."""
 
     name = "oracle"
@@ -38,7 +46,7 @@ class OracleAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class NopAgent:
+class NopAgent(BaseAgent):
     """Does nothing: every task must fail with it."""
 
     name = "nop"
@@ -51,7 +59,7 @@ class NopAgent:
 
 
 @dataclass(frozen=True, slots=True)
-class ReplayAgent:
+class ReplayAgent(Submitter):
     """Hands in the answers of a prediction file; the n-th line of a task is its sample n."""
 
     path: Path
@@ -73,8 +81,37 @@ class ReplayAgent:
         return stored[sample]
 
 
-def replay_agent(path: str | None) -> ReplayAgent:
-    if path is None:
+@dataclass(frozen=True, slots=True)
+class Stored(Submitter):
+    """Hands in an answer that was made earlier."""
+
+    submission: Submission
+
+    def submit(
+        self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
+    ) -> Submission:
+        return self.submission
+
+    def identity(self) -> JSON:
+        return {"stored": self.submission}
+
+
+def create_submitter(name: str, options: Mapping[str, str]) -> Submitter | NopAgent:
+    """One of `SUBMITTERS` from command-line values; `replay:FILE` names the file as well."""
+    kind, _, rest = name.partition(":")
+    known = ("path",) if kind == "replay" else ()
+    for key in options:
+        if key not in known:
+            raise UsageError(
+                f"agent '{kind}' has no option '{key}'; it has: {', '.join(known) or 'none'}"
+            )
+    if kind == "replay":
+        return _replay(options.get("path", rest))
+    return OracleAgent() if kind == "oracle" else NopAgent()
+
+
+def _replay(path: str) -> ReplayAgent:
+    if not path:
         raise UsageError(
             "the agent 'replay' needs a prediction file\n  --agent-option path=FILE.jsonl"
         )
@@ -90,7 +127,7 @@ def _predictions(benchmark: Benchmark[Any], path: Path) -> dict[str, tuple[Submi
     with _lock:
         if key not in _loaded:
             found: dict[str, list[Submission]] = defaultdict(list)
-            for prediction in benchmark.read_predictions(path):
+            for prediction in read_predictions(benchmark, path):
                 found[prediction.task_id].append(prediction.submission)
             _loaded[key] = {task_id: tuple(answers) for task_id, answers in found.items()}
         return _loaded[key]
@@ -98,4 +135,4 @@ def _predictions(benchmark: Benchmark[Any], path: Path) -> dict[str, tuple[Submi
 
 @lru_cache(maxsize=16)
 def _digest(path: Path, modified: int) -> str:
-    return hashlib.sha256(path.read_bytes()).hexdigest()
+    return file_digest(path)

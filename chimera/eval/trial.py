@@ -10,7 +10,7 @@ import traceback
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
-from typing import Any, Protocol, TypeVar, cast
+from typing import Any, Protocol, TypeVar, runtime_checkable
 
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
@@ -25,7 +25,7 @@ from chimera.errors import (
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
@@ -37,8 +37,9 @@ FIRST_BACKOFF_SECONDS = 1.0
 _open_environments: dict[int, Environment] = {}
 
 
+@runtime_checkable
 class Submitter(Protocol):
-    """An agent that knows the answer (gold, stored predictions) and hands it in itself."""
+    """What knows the answer (gold, stored predictions) and hands it in itself, as no agent can."""
 
     def submit(
         self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
@@ -72,7 +73,7 @@ class TrialSpec:
     sample: int
     agent: Agent | Submitter
     start: StartEnvironment
-    limits: Limits = Limits()
+    limits: TrialLimits = TrialLimits()
     attempts: int = 3
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
@@ -151,10 +152,10 @@ def run_trial(
             if account.verdict is not None:  # only the end of the environment failed
                 metrics = {**account.verdict.metrics, "left_behind": str(error)}
                 return record(attempt, verdict=replace(account.verdict, metrics=metrics))
-            failure = TrialError(error.boundary, str(error), getattr(error, "retryable", False))
+            failure = TrialError(error.boundary, str(error), error.retryable)
             if not failure.retryable or attempt >= spec.attempts:
                 return record(attempt, error=failure)
-            time.sleep(_backoff(attempt, getattr(error, "retry_after", None)))
+            time.sleep(_backoff(attempt, error.retry_after))
 
 
 def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) -> Verdict:
@@ -191,14 +192,14 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     """Let the agent work, then take what it hands in."""
     meter = account.meter
-    seconds = _seconds(spec.limits, env)
+    seconds = _seconds(spec)
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
-        meter.deadline = env.deadline = time.monotonic() + seconds
-    if hasattr(spec.agent, "submit"):
-        agent = cast("Submitter", spec.agent)
+        meter.deadline = time.monotonic() + seconds
+    if isinstance(spec.agent, Submitter):
         with _boundary(AgentError, "handing in"):
-            return agent.submit(spec.benchmark, spec.task, spec.sample, env)
+            return spec.agent.submit(spec.benchmark, spec.task, spec.sample, env)
+    env.deadline = meter.deadline
     try:
         with _boundary(AgentError, "the agent"):
             result = _run_agent(spec.agent, spec.task["prompt"], env, seconds)
@@ -213,12 +214,10 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         return spec.benchmark.collect(spec.task, result, env)
 
 
-def _seconds(limits: Limits, env: Environment) -> float | None:
+def _seconds(spec: TrialSpec) -> float | None:
     """How long the agent may work: the user's limit or the task's own, whichever ends first."""
-    if env.deadline is None:
-        return limits.seconds
-    left = max(0.0, round(env.deadline - time.monotonic(), 1))
-    return left if limits.seconds is None else min(left, limits.seconds)
+    bounds = (spec.limits.seconds, spec.benchmark.agent_seconds(spec.task))
+    return min((seconds for seconds in bounds if seconds is not None), default=None)
 
 
 def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | None) -> AgentResult:

@@ -1,10 +1,12 @@
-"""Trials in a bounded pool of daemon threads on this machine."""
+"""Trials in a bounded pool of daemon threads on this machine, and the loop that feeds it."""
 
 from __future__ import annotations
 
+import contextlib
 import queue
 import threading
-from collections.abc import Callable
+from collections.abc import Callable, Generator, Iterable
+from itertools import islice
 from typing import Generic, TypeVar
 
 JobT = TypeVar("JobT")
@@ -23,6 +25,7 @@ class ThreadExecutor(Generic[JobT, ResultT]):
             for index in range(workers)
         ]
         self.pending = 0
+        self.finishing = False
 
     @property
     def workers(self) -> int:
@@ -44,18 +47,17 @@ class ThreadExecutor(Generic[JobT, ResultT]):
             raise outcome
         return outcome
 
-    def discard_waiting(self) -> None:
-        """Forget the jobs that no worker has begun."""
-        try:
+    def finish(self) -> None:
+        """Begin no further job: those that no worker has begun are forgotten."""
+        self.finishing = True
+        with contextlib.suppress(queue.Empty):
             while True:
                 self._jobs.get_nowait()
                 self.pending -= 1
-        except queue.Empty:
-            pass
 
     def stop(self) -> None:
-        """No further job is begun; workers end with what they are doing."""
-        self.discard_waiting()
+        """Finish; workers end with what they are doing."""
+        self.finish()
         for _ in self._threads:
             self._jobs.put(None)
 
@@ -65,3 +67,26 @@ class ThreadExecutor(Generic[JobT, ResultT]):
                 self._results.put(self._work(job))
             except BaseException as error:  # noqa: BLE001 - raised again by `result`
                 self._results.put(error)
+
+
+def results(executor: ThreadExecutor[JobT, ResultT], jobs: Iterable[JobT]) -> Generator[ResultT]:
+    """What the jobs came to, in the order in which they end; two a worker are taken ahead.
+
+    After `executor.finish()` only the results of jobs under way still come.
+    """
+    waiting = iter(jobs)
+    executor.start()
+    try:
+        while True:
+            room = 0 if executor.finishing else executor.workers * 2 - executor.pending
+            for job in islice(waiting, max(0, room)):
+                executor.submit(job)
+            if executor.pending == 0:
+                return
+            try:
+                result = executor.result(timeout=0.5)  # wakes for Ctrl-C
+            except queue.Empty:
+                continue
+            yield result
+    finally:
+        executor.stop()

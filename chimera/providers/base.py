@@ -165,11 +165,11 @@ class _Call:
     def run(self) -> Response:
         if self.provider.cache is None:
             return self._paid()
-        from chimera.providers.cache import CallCache, cache_key
+        from chimera.providers.stored_calls import CallStore, call_key
 
-        store = CallCache.at(self.provider.cache)
+        store = CallStore.at(self.provider.cache)
         request = self.request
-        key = cache_key(
+        key = call_key(
             self.provider.identity(), request.messages, request.parameters(), self.meter.sample
         )
         found = store.load(key)

@@ -14,7 +14,7 @@ from chimera.types import Step, Usage
 
 
 @dataclass(frozen=True, slots=True)
-class Limits:
+class TrialLimits:
     """Bounds of one trial; None is no bound. `seconds` bounds the agent's work, not the grading."""
 
     max_steps: int | None = None
@@ -86,7 +86,7 @@ class Budget:
 class Meter:
     """The account of one trial. Providers find it with `current_meter()`."""
 
-    limits: Limits = Limits()
+    limits: TrialLimits = TrialLimits()
     budget: Budget | None = None
     sample: int = 0
     deadline: float | None = None  # time.monotonic()
@@ -120,6 +120,13 @@ class Meter:
 
 
 _current: ContextVar[Meter | None] = ContextVar("chimera_meter", default=None)
+
+
+def steps_allowed(most: int) -> int:
+    """How many steps an agent of `most` may take in this trial."""
+    meter = current_meter()
+    limit = None if meter is None else meter.limits.max_steps
+    return most if limit is None else min(limit, most)
 
 
 def current_meter() -> Meter | None:

@@ -20,7 +20,7 @@ and cannot be calculated with.
 from chimera.sandbox.execute import call_function, judge_calls, run_cases, run_program, run_tests
 from chimera.sandbox.inner.codec import dump as dump_plain
 from chimera.sandbox.inner.codec import load as load_plain
-from chimera.sandbox.launch import namespaces_available
+from chimera.sandbox.inner.trees import remove_tree
 from chimera.sandbox.pool import close_all
 from chimera.sandbox.values import Call, Isolation, Limits, Outcome, ProgramResult
 
@@ -35,7 +35,7 @@ __all__ = [
     "dump_plain",
     "judge_calls",
     "load_plain",
-    "namespaces_available",
+    "remove_tree",
     "run_cases",
     "run_program",
     "run_tests",

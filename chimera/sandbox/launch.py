@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 import ctypes
-import functools
 import importlib.util
 import json
 import os
-import shutil
-import subprocess
 import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Literal
 
+from chimera.confinement.namespaces import bwrap, namespaces_refused
 from chimera.errors import EnvironmentFault
 from chimera.sandbox.inner import landlock
 
@@ -78,8 +76,7 @@ def arguments(settings: dict[str, object], modules: str) -> list[str]:
 
 def confined_command(settings: dict[str, object], packages: Sequence[str]) -> list[str]:
     """Bubblewrap around the interpreter: read-only libraries, nothing else of the host."""
-    command = [bubblewrap(), "--unshare-pid", "--unshare-net", "--unshare-ipc", "--unshare-uts"]
-    command += ["--unshare-cgroup-try", "--hostname", "sandbox", "--new-session", "--clearenv"]
+    command = bwrap("--hostname", "sandbox", "--clearenv")
     if os.geteuid() == 0:
         for capability in ("SYS_ADMIN", "SETUID", "SETGID", "CHOWN", "KILL", "SYS_RESOURCE"):
             command += ["--cap-add", f"CAP_{capability}"]
@@ -131,7 +128,7 @@ def isolation() -> Literal["namespaces", "process"]:
     """How answers are confined here; refused where nothing would keep them from this machine."""
     if os.environ.get("CHIMERA_SANDBOX") == "process":
         return "process"
-    reason = namespaces_available()
+    reason = namespaces_refused()
     if reason is None:
         return "namespaces"
     if not landlock_available():
@@ -141,32 +138,3 @@ def isolation() -> Literal["namespaces", "process"]:
             "CHIMERA_SANDBOX=process to run it all the same"
         )
     return "process"
-
-
-@functools.cache
-def bubblewrap() -> str:
-    return shutil.which("bwrap") or ""
-
-
-@functools.cache
-def namespaces_available() -> str | None:
-    """None when answers can be confined in namespaces; otherwise what stands in the way."""
-    if sys.platform != "linux":
-        return f"namespaces are a feature of Linux, and this is {sys.platform}"
-    if not bubblewrap():
-        return "the program 'bwrap' (bubblewrap) is not installed"
-    try:
-        probe = subprocess.run(
-            [bubblewrap(), "--unshare-all", "--ro-bind", "/", "/", "--proc", "/proc", "true"],
-            capture_output=True,
-            timeout=120,
-            check=False,
-        )
-    except subprocess.TimeoutExpired:  # no reason to run answers with less confinement
-        raise EnvironmentFault("bubblewrap did not start in time", retryable=True) from None
-    except OSError as error:
-        return f"bubblewrap cannot be run: {error}"
-    if probe.returncode != 0:
-        message = probe.stderr.decode("utf-8", "replace").strip()
-        return f"bubblewrap cannot make namespaces here: {message}"
-    return None

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, machine
 from chimera.types import JSON, ToolResult
 
 OUTPUT_BYTES = 60_000
@@ -38,7 +38,7 @@ class BashTool:
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
         command = str(arguments["command"])
         timeout = min(float(arguments.get("timeout") or self.timeout), MAX_TIMEOUT)
-        result = env.run_command(
+        result = machine(env).run_command(
             f"exec 2>&1\n{command}", timeout=timeout, output_bytes=OUTPUT_BYTES
         )
         metadata = {"exit_code": result.exit_code, "truncated": result.truncated}

@@ -6,7 +6,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.types import JSON, ToolResult
 
 VIEWED_LINES = 400
@@ -51,11 +51,11 @@ class ViewTool:
     parameters: Mapping[str, JSON] = field(default_factory=_view_parameters)
 
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
-        path = str(arguments["path"])
+        path, inside = str(arguments["path"]), machine(env)
         try:
-            content = env.read_file(path)
+            content = inside.read_file(path)
         except IsADirectoryError:
-            return listing(path, env)
+            return listing(path, inside)
         except OSError as error:
             return ToolResult("", str(error))
         if b"\0" in content[:8192]:
@@ -73,7 +73,7 @@ class ViewTool:
         return ToolResult((shown[:VIEWED_CHARS] or "[the file is empty]") + more)
 
 
-def listing(path: str, env: Environment) -> ToolResult:
+def listing(path: str, env: Machine) -> ToolResult:
     """Names below a directory, directories with a slash."""
     command = (
         f"cd {shlex.quote(path)} && "
@@ -101,13 +101,11 @@ class EditTool:
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
         path, old, new = (str(arguments.get(name) or "") for name in ("path", "old", "new"))
         try:
-            return self._edited(path, old, new, bool(arguments.get("replace_all")), env)
+            return self._edited(path, old, new, bool(arguments.get("replace_all")), machine(env))
         except OSError as error:
             return ToolResult("", str(error))
 
-    def _edited(
-        self, path: str, old: str, new: str, replace_all: bool, env: Environment
-    ) -> ToolResult:
+    def _edited(self, path: str, old: str, new: str, replace_all: bool, env: Machine) -> ToolResult:
         try:
             # bytes, so that what is not touched stays as it is, whatever its encoding
             content = env.read_file(path)

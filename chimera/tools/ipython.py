@@ -16,7 +16,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from chimera.environments.base import Environment, Process
+from chimera.environments.base import Environment, Machine, Process, machine
 from chimera.environments.streams import Kept
 from chimera.types import JSON, ToolResult
 
@@ -40,7 +40,7 @@ class Cell:
 class IPythonSession:
     """One interpreter inside `env`. It starts with its first cell and again after it was lost."""
 
-    def __init__(self, env: Environment, cwd: str | None = None) -> None:
+    def __init__(self, env: Machine, cwd: str | None = None) -> None:
         self._env = env
         self._cwd = cwd
         self._process: Process | None = None
@@ -217,7 +217,7 @@ class IPythonTool:
             return self._session
         with self._lock:
             if env not in self._sessions:
-                self._sessions[env] = IPythonSession(env, self._cwd)
+                self._sessions[env] = IPythonSession(machine(env), self._cwd)
             return self._sessions[env]
 
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:

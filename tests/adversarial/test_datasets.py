@@ -12,7 +12,7 @@ import pytest
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._livecodebench import cases
-from chimera.eval.data import datasets
+from chimera.eval.data import rows as data
 
 MARK = "chimera-attack-marker"
 
@@ -74,12 +74,12 @@ def test_private_tests_that_unpack_too_far_are_refused(monkeypatch: pytest.Monke
 def test_hostile_files_are_refused(
     name: str, content: bytes, match: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(datasets, "MAX_BYTES", 1 << 22)
-    monkeypatch.setattr(datasets, "MAX_LINE_BYTES", 1 << 23)
+    monkeypatch.setattr(data, "MAX_BYTES", 1 << 22)
+    monkeypatch.setattr(data, "MAX_LINE_BYTES", 1 << 23)
     path = tmp_path / name
     path.write_bytes(content)
 
     with pytest.raises(DatasetError, match=match):
-        list(datasets.rows(path))
+        list(data.rows(path))
 
     assert [each.name for each in tmp_path.iterdir()] == [name]

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from chimera.sandbox import launch
+from chimera.confinement.namespaces import namespaces_refused
 from chimera.sandbox.inner import landlock
 
 ROOT = Path(__file__).parents[2]
@@ -72,7 +72,7 @@ def tried(names: list[str] | None) -> dict[str, str]:
 
 
 pytestmark = pytest.mark.skipif(
-    launch.namespaces_available() is not None or landlock.version(ctypes.CDLL(None)) == 0,
+    namespaces_refused() is not None or landlock.version(ctypes.CDLL(None)) == 0,
     reason="needs bubblewrap for the cage and Landlock for the answers",
 )
 

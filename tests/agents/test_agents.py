@@ -1,4 +1,4 @@
-"""Agents by name, and those that need no loop: direct, oracle, nop, replay, command."""
+"""Agents by name, and those that need no loop: direct, command."""
 
 from __future__ import annotations
 
@@ -9,29 +9,13 @@ from typing import Any
 
 import pytest
 
-from chimera.agents import AGENTS, Agent, create_agent, needs_model
+from chimera.agents import AGENTS, Agent, as_agent, create_agent
 from chimera.agents.presets import PRESETS
 from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import AgentError, UsageError
-from chimera.eval.benchmark import Benchmark
-from chimera.eval.values import Submission, Task
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import AgentResult
-
-
-class Sums(Benchmark[Task]):
-    def name(self) -> str:
-        return "sums"
-
-    def tasks(self) -> list[Task]:
-        return [Task(id="a", prompt="1 + 1"), Task(id="b", prompt="2 + 2")]
-
-    def evaluate(self, task: Task, agent_output: str, env: Environment) -> bool:
-        return agent_output == "2"
-
-    def gold(self, task: Task) -> Submission | None:
-        return Submission("2") if task["id"] == "a" else None
 
 
 class Shouting:
@@ -56,7 +40,7 @@ def test_direct_asks_once():
 
 
 def test_direct_keeps_the_limits_of_the_trial():
-    meter = Meter(limits=Limits(max_tokens=1))
+    meter = Meter(limits=TrialLimits(max_tokens=1))
     agent = create_agent("direct", model="scripted/echo")
     with metered(meter):
         agent.run("first", NoEnvironment())
@@ -65,36 +49,7 @@ def test_direct_keeps_the_limits_of_the_trial():
     assert (result.output, result.stop_reason) == ("", "limit:tokens")
 
 
-def test_oracle_hands_in_the_reference_and_nop_nothing():
-    benchmark = Sums()
-    tasks = benchmark.tasks()
-
-    assert create_agent("oracle").submit(benchmark, tasks[0], 0, NoEnvironment()).text == "2"
-    with pytest.raises(UsageError, match="no reference answer"):
-        create_agent("oracle").submit(benchmark, tasks[1], 0, NoEnvironment())
-    assert create_agent("nop").run("1 + 1", NoEnvironment()) == AgentResult("")
-
-
-def test_replay_hands_in_the_nth_stored_answer(tmp_path: Path):
-    file = tmp_path / "predictions.jsonl"
-    lines = [("a", "2"), ("b", "4"), ("a", "3")]
-    file.write_text("".join(json.dumps({"task_id": i, "output": o}) + "\n" for i, o in lines))
-    agent = pickle.loads(pickle.dumps(create_agent("replay", options={"path": str(file)})))
-    benchmark = Sums()
-    first, second = benchmark.tasks()
-
-    handed = [
-        agent.submit(benchmark, task, sample, NoEnvironment()).text
-        for task, sample in ((first, 0), (first, 1), (second, 0))
-    ]
-
-    assert handed == ["2", "3", "4"]
-    with pytest.raises(AgentError, match="none for its sample 1"):
-        agent.submit(benchmark, second, 1, NoEnvironment())
-    assert len(agent.identity()["predictions"]) == 64
-
-
-@pytest.mark.parametrize("name", [name for name in AGENTS if needs_model(name)])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name != "command"])
 def test_every_agent_is_a_value_made_by_its_name(name: str):
     agent = create_agent(name.replace("_", "-"), model="scripted/echo", seed=3)
 
@@ -121,13 +76,13 @@ def test_presets_differ_as_their_names_promise():
         ("direkt", {}, "unknown agent"),
         ("direct", {"model": "scripted/echo", "max_steps": 3}, "takes no 'max_steps'"),
         ("direct", {"model": "scripted/echo", "options": {"colour": "red"}}, "no option 'colour'"),
-        ("oracle", {"options": {"x": "1"}}, "no option 'x'"),
-        ("replay", {}, "needs a prediction file"),
-        ("replay", {"options": {"path": "/nowhere.jsonl"}}, "no prediction file"),
         ("command", {}, "needs a command"),
         ("react", {"model": "scripted/echo", "max_steps": 0}, "at least one step"),
         ("nowhere.to.be.found:Agent", {}, "no module"),
         ("json:Agent", {}, "has no 'Agent'"),
+        ("json:loads", {}, "is no class"),
+        ("nobody.py:Agent", {}, "no file nobody.py"),
+        ("oracle", {}, "unknown agent"),
     ],
 )
 def test_what_cannot_be_made_is_said(name: str, arguments: dict[str, Any], complaint: str):
@@ -140,6 +95,46 @@ def test_an_agent_of_ones_own_gets_its_options():
 
     assert agent.run("hey", NoEnvironment()).output == "HEY"
     assert agent.model == "any"
+
+
+def test_an_agent_of_ones_own_from_a_file(tmp_path: Path):
+    file = tmp_path / "agent_in_a_file.py"
+    file.write_text("class Quiet:\n    def run(self, prompt, env):\n        return ''\n")
+
+    agent = create_agent(f"{file}:Quiet")
+
+    assert agent.run("hey", NoEnvironment()) == ""
+
+
+def test_what_a_users_agent_does_not_say_has_a_default():
+    plain, shipped = as_agent(Shouting()), create_agent("react", model="scripted/echo")
+
+    assert plain.identity() == f"{__name__}.Shouting"
+    assert (plain.needs_environment, list(plain.providers())) == (False, [])
+    assert as_agent(shipped) is shipped
+    assert (shipped.needs_environment, shipped.providers()) == (True, (shipped.provider,))
+
+
+def test_what_a_users_agent_says_counts():
+    class Telling(Shouting):
+        needs_environment = True
+        provider = create_agent("direct", model="scripted/echo").provider
+
+        def identity(self) -> str:
+            return "version 2"
+
+    agent = as_agent(Telling(loud=True))
+
+    assert agent.run("hey", NoEnvironment()).output == "HEY"
+    assert (agent.identity(), agent.needs_environment) == ("version 2", True)
+    assert list(agent.providers()) == [Telling.provider]
+
+
+def test_the_message_about_an_unknown_agent_lists_all_names():
+    with pytest.raises(UsageError) as error:
+        create_agent("nobody", others=("oracle",))
+
+    assert all(name in str(error.value) for name in (*AGENTS, "oracle", "path/to/file.py:Class"))
 
 
 def test_options_of_the_model_reach_it():
@@ -211,7 +206,7 @@ def test_a_command_is_not_run_under_a_budget_it_cannot_keep(local_env: Environme
 
 
 def test_a_command_needs_somewhere_to_run():
-    with pytest.raises(UsageError, match="environment with commands"):
+    with pytest.raises(UsageError, match="choose --environment bubblewrap or docker"):
         create_agent("command:true").run("?", NoEnvironment())
 
 

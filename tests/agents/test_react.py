@@ -14,12 +14,13 @@ import pytest
 from chimera.agents import create_agent
 from chimera.agents.compaction import SummaryCompaction
 from chimera.agents.react import LoopConfig, ReactAgent
-from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.environments import Environment, EnvironmentSpec, machine, start_environment
 from chimera.environments.none import NoEnvironment
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import ProviderError, UsageError
 from chimera.providers import ContextOverflow, Provider, Request, create_provider
 from chimera.providers.base import CallFailed
-from chimera.providers.meter import Limits, Meter, metered
+from chimera.providers.meter import Meter, TrialLimits, metered
 from chimera.types import Response, Usage
 from tests.agents.conftest import Person
 
@@ -122,7 +123,7 @@ def test_steps_are_bounded_by_the_agent_and_by_the_trial(local_env: Environment,
     agent = ReactAgent(provider=script([call("bash", command="true")]), max_steps=4)
 
     assert agent.run("?", local_env).steps == 4
-    with metered(Meter(limits=Limits(max_steps=2))):
+    with metered(Meter(limits=TrialLimits(max_steps=2))):
         result = agent.run("?", local_env)
 
     assert (result.stop_reason, result.steps) == ("limit:steps", 2)
@@ -131,7 +132,7 @@ def test_steps_are_bounded_by_the_agent_and_by_the_trial(local_env: Environment,
 
 def test_what_was_said_before_a_limit_is_handed_in(local_env: Environment, script: Script):
     agent = ReactAgent(provider=script([call("bash", command="true")]))
-    with metered(Meter(limits=Limits(max_tokens=100))):
+    with metered(Meter(limits=TrialLimits(max_tokens=100))):
         result = agent.run("?", local_env)
 
     assert result.stop_reason == "limit:tokens"
@@ -143,7 +144,7 @@ def test_the_deadline_ends_a_command_and_the_loop(local_env: Environment, script
     agent = ReactAgent(provider=script([call("bash", command="sleep 60")]))
     deadline = time.monotonic() + 1.0
     local_env.deadline = deadline
-    with metered(Meter(limits=Limits(seconds=1.0), deadline=deadline)):
+    with metered(Meter(limits=TrialLimits(seconds=1.0), deadline=deadline)):
         result = agent.run("?", local_env)
 
     assert result.stop_reason == "limit:time"
@@ -162,6 +163,16 @@ def test_without_commands_there_are_no_tools(script: Script):
     ReactAgent(provider=provider).run("?", NoEnvironment())
 
     assert [[tool.name for tool in request.tools] for request in provider.requests] == [[]]
+
+
+def test_a_machine_around_another_has_its_tools_and_capabilities(local_env: Environment):
+    provider = Recording(name="recording", model="recording")
+    wrapped = WrappedMachine(machine(local_env))
+
+    ReactAgent(provider=provider, tools=("bash",)).run("?", wrapped)
+
+    assert [[tool.name for tool in request.tools] for request in provider.requests] == [["bash"]]
+    assert wrapped.capabilities == local_env.capabilities
 
 
 def test_one_agent_serves_many_trials_at_once(script: Script):

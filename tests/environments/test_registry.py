@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
@@ -11,11 +12,11 @@ from chimera.environments import (
     EnvironmentSpec,
     available,
     backend_class,
-    choose_backend,
+    machine,
     start_environment,
 )
 from chimera.environments.none import NoEnvironment
-from chimera.errors import EnvironmentFault, UsageError
+from chimera.errors import UsageError
 
 
 def test_importing_the_registry_imports_no_backend() -> None:
@@ -33,9 +34,9 @@ def test_importing_the_registry_imports_no_backend() -> None:
         ("bubblewrap", EnvironmentSpec(image="debian"), "image"),
         ("local", EnvironmentSpec(needs=frozenset({"confined"})), "confined"),
         ("bubblewrap", EnvironmentSpec(needs=frozenset({"root"})), "docker"),
-        ("nowhere", EnvironmentSpec(), "there are none, local"),
-        ("no.such.module:Thing", EnvironmentSpec(), "cannot be loaded"),
-        ("pathlib:Path", EnvironmentSpec(), "not a subclass"),
+        ("nowhere", EnvironmentSpec(), "Known: browser, bubblewrap"),
+        ("no.such.module:Thing", EnvironmentSpec(), "no module"),
+        ("pathlib:Path", EnvironmentSpec(), "no Environment class"),
     ],
 )
 def test_what_cannot_be_is_said_before_the_start(
@@ -53,17 +54,26 @@ def test_a_backend_of_ones_own_goes_by_its_path() -> None:
     assert isinstance(start_environment(path, EnvironmentSpec()), NoEnvironment)
 
 
-def test_the_first_that_fits_is_chosen() -> None:
-    assert choose_backend(("none", "local"), EnvironmentSpec()) == "none"
-    assert choose_backend(("none", "local"), EnvironmentSpec(setup=("true",))) == "local"
-    with pytest.raises(UsageError, match="local: does not offer image"):
-        choose_backend(("none", "local"), EnvironmentSpec(image="debian"))
+def test_a_backend_in_a_file_goes_by_the_files_path(tmp_path: Path) -> None:
+    file = tmp_path / "backend_of_mine.py"
+    file.write_text(
+        "from chimera.environments.none import NoEnvironment\n"
+        "class Mine(NoEnvironment):\n    name = 'mine'\n"
+    )
+
+    with start_environment(f"{file}:Mine", EnvironmentSpec()) as env:
+        assert env.name == "mine"
 
 
-def test_none_says_what_is_missing() -> None:
+def test_a_place_without_commands_says_what_to_choose() -> None:
     env = NoEnvironment()
 
-    with pytest.raises(EnvironmentFault, match="--environment bubblewrap"):
-        env.run_command("true")
+    with pytest.raises(UsageError, match="--environment bubblewrap or docker"):
+        machine(env)
+    with pytest.raises(AttributeError, match="--environment bubblewrap or docker"):
+        env.run_command("true")  # type: ignore[attr-defined]
+    with pytest.raises(AttributeError, match=r"no attribute 'anything'$"):
+        env.anything  # type: ignore[attr-defined]  # noqa: B018
+    assert env.evaluate_task({"id": "1"}, "an answer") is NotImplemented
     env.stop_processes()
     env.close()

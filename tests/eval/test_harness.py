@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.harness import Benchmark, Harness, digest
+from chimera.eval.harness import Benchmark, Harness, content_digest
 from chimera.eval.runs.store import RunStore
 from chimera.types import AgentResult
 
@@ -156,7 +156,11 @@ def test_an_id_that_appears_twice_is_refused():
 
 
 def test_digests_do_not_depend_on_the_order_of_keys():
-    assert digest({"a": 1, "b": [2]}) == digest({"b": [2], "a": 1}) != digest({"a": 1, "b": [3]})
+    assert (
+        content_digest({"a": 1, "b": [2]})
+        == content_digest({"b": [2], "a": 1})
+        != content_digest({"a": 1, "b": [3]})
+    )
 
 
 SCRIPT = textwrap.dedent(

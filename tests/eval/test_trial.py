@@ -18,10 +18,11 @@ from chimera.errors import (
     ProviderError,
 )
 from chimera.eval import trial
+from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, Verdict
-from chimera.providers.meter import Limits, current_meter
+from chimera.providers.meter import TrialLimits, current_meter
 from chimera.types import AgentResult
 
 TASK = {"id": "t", "prompt": "say yes"}
@@ -41,7 +42,7 @@ class Env(NoEnvironment):
 
 
 @dataclass
-class Start:
+class Start(StartEnvironment):
     made: list = field(default_factory=list)
 
     def __call__(self, spec):
@@ -234,7 +235,7 @@ def test_an_agent_that_never_returns_is_given_up(monkeypatch):
             return AgentResult("yes")
 
     start = Start()
-    record = run_trial(spec(agent=Stuck(), start=start, limits=Limits(seconds=0.05)))
+    record = run_trial(spec(agent=Stuck(), start=start, limits=TrialLimits(seconds=0.05)))
     release.set()
 
     assert (record.status, record.error.boundary) == ("error", "agent")
@@ -250,17 +251,15 @@ def test_a_time_limit_leaves_a_quick_agent_alone():
             deadlines.append(env.deadline - time.monotonic())
             return AgentResult("yes")
 
-    assert run_trial(spec(agent=Looks(), limits=Limits(seconds=60))).passed
+    assert run_trial(spec(agent=Looks(), limits=TrialLimits(seconds=60))).passed
     assert 0 < deadlines[0] <= 60
 
 
 @pytest.mark.parametrize(("own", "asked", "left"), [(30, None, 30), (30, 60, 30), (60, 30, 30)])
 def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked, left):
     class Timed(Yes):
-        def open_environment(self, task, start):
-            env = start(None)
-            env.deadline = time.monotonic() + own
-            return env
+        def agent_seconds(self, task):
+            return own
 
     class Looks:
         def run(self, prompt, env):
@@ -270,9 +269,20 @@ def test_the_earlier_of_two_time_limits_holds_for_commands_and_calls(own, asked,
             assert meter.limits.seconds == left
             return AgentResult("yes")
 
-    record = run_trial(spec(Timed(), agent=Looks(), limits=Limits(seconds=asked)))
+    record = run_trial(spec(Timed(), agent=Looks(), limits=TrialLimits(seconds=asked)))
 
     assert record.passed, record.why
+
+
+def test_a_reference_solution_is_not_held_to_the_time_of_agents():
+    class Oracle:
+        def submit(self, benchmark, task, sample, env):
+            return Submission("yes" if env.deadline is None else "no")
+
+        def identity(self):
+            return "oracle"
+
+    assert run_trial(spec(agent=Oracle(), limits=TrialLimits(seconds=60))).passed
 
 
 def test_a_submission_is_checkpointed_only_when_it_was_paid_for():

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from chimera.errors import BudgetExceeded, LimitReached, ProviderError, UsageError
 from chimera.providers import Provider, Request, create_provider
 from chimera.providers.base import CallFailed, most_input_tokens
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.providers.prices import FlatPrice, Price
 from chimera.types import Message, Response, Usage
 
@@ -137,7 +137,9 @@ def test_a_budget_travels_without_its_reservations():
     assert (again.total, again.spent, again.reserved) == (10.0, 6.0, 0.0)
 
 
-@pytest.mark.parametrize("meter", [Meter(budget=Budget(1.0)), Meter(limits=Limits(max_cost=1.0))])
+@pytest.mark.parametrize(
+    "meter", [Meter(budget=Budget(1.0)), Meter(limits=TrialLimits(max_cost=1.0))]
+)
 def test_money_cannot_be_limited_where_the_price_is_unknown(meter: Meter):
     provider = create_provider("openai/unheard-of", base_url="http://127.0.0.1:9/v1")
     with metered(meter), pytest.raises(UsageError, match="price of 'openai/unheard-of'"):
@@ -148,7 +150,7 @@ def test_money_cannot_be_limited_where_the_price_is_unknown(meter: Meter):
 
 def test_the_money_of_a_trial_is_bounded_too():
     provider = Billing(Service(["long"]))
-    with metered(Meter(limits=Limits(max_cost=0.001))) as meter:
+    with metered(Meter(limits=TrialLimits(max_cost=0.001))) as meter:
         provider.complete([Message.user("?")], max_tokens=1000)
         with pytest.raises(LimitReached) as caught:
             provider.complete([Message.user("?")], max_tokens=1000)

@@ -12,7 +12,7 @@ from chimera.errors import LimitReached, ProviderError
 from chimera.providers import Provider, base, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.limiter import limiter_for
-from chimera.providers.meter import Budget, Limits, Meter, metered
+from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.types import Message
 from tests.providers.fault_proxy import (
     EMPTY,
@@ -120,7 +120,7 @@ def test_a_wait_beyond_the_trial_is_not_begun(
     through_proxy: Callable[..., Provider], proxy: FaultProxy
 ):
     proxy.fail_with([Answer(429, b"{}", (("Retry-After", "100"),))])
-    meter = Meter(limits=Limits(seconds=60.0), deadline=time.monotonic() + 60.0)
+    meter = Meter(limits=TrialLimits(seconds=60.0), deadline=time.monotonic() + 60.0)
     with metered(meter), pytest.raises(CallFailed, match="HTTP 429") as caught:
         through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
@@ -146,7 +146,7 @@ def test_a_hang_until_the_end_of_the_trial_is_a_fault_not_a_verdict(
 ):
     proxy.fail_with([fault] * 3)
     budget = Budget(1000.0)
-    meter = Meter(limits=Limits(seconds=3.0), budget=budget, deadline=time.monotonic() + 3.0)
+    meter = Meter(limits=TrialLimits(seconds=3.0), budget=budget, deadline=time.monotonic() + 3.0)
     with metered(meter), pytest.raises(CallFailed, match="trial's time ran out"):
         through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
@@ -159,7 +159,7 @@ def test_an_agent_that_comes_too_late_has_reached_its_limit(
     through_proxy: Callable[..., Provider], proxy: FaultProxy, monkeypatch: pytest.MonkeyPatch
 ):
     proxy.fail_with([Hang()])
-    meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 1.0)
+    meter = Meter(limits=TrialLimits(seconds=100.0), deadline=time.monotonic() + 1.0)
     with metered(meter), pytest.raises(LimitReached) as caught:
         through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 
@@ -170,7 +170,7 @@ def test_time_lost_to_failures_is_not_the_agents(
     through_proxy: Callable[..., Provider], proxy: FaultProxy
 ):
     proxy.fail_with([SERVER_ERROR, Hang()])
-    meter = Meter(limits=Limits(seconds=100.0), deadline=time.monotonic() + 4.0)
+    meter = Meter(limits=TrialLimits(seconds=100.0), deadline=time.monotonic() + 4.0)
     with metered(meter), pytest.raises(CallFailed, match="attempt 2"):
         through_proxy().complete(QUESTION, temperature=0.0, max_tokens=4)
 

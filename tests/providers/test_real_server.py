@@ -14,7 +14,7 @@ from chimera.errors import LimitReached
 from chimera.providers import ContextOverflow, Provider, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.local import LocalServer
-from chimera.providers.meter import Limits, Meter, metered
+from chimera.providers.meter import Meter, TrialLimits, metered
 from chimera.types import Message, ToolCall
 
 QUESTION = [Message.system("You are brief."), Message.user("Name a colour.")]
@@ -129,7 +129,7 @@ def test_samples_differ_by_their_seed_and_each_can_be_repeated(server: LocalServ
 
 def test_the_trial_time_ends_a_long_generation(server: LocalServer):
     provider = create_provider("local/smollm2")
-    meter = Meter(limits=Limits(seconds=1.0), deadline=time.monotonic() + 1.0)
+    meter = Meter(limits=TrialLimits(seconds=1.0), deadline=time.monotonic() + 1.0)
     with metered(meter), pytest.raises(CallFailed, match="when the trial's time ran out"):
         provider.complete([Message.user("Write a very long story.")], max_tokens=4000)
 
@@ -137,7 +137,7 @@ def test_the_trial_time_ends_a_long_generation(server: LocalServer):
 def test_the_tokens_of_the_trial_are_counted_and_bounded(
     through_proxy: Callable[..., Provider],
 ):
-    with metered(Meter(limits=Limits(max_tokens=12))) as meter:
+    with metered(Meter(limits=TrialLimits(max_tokens=12))) as meter:
         through_proxy().complete(QUESTION, max_tokens=4)
         with pytest.raises(LimitReached, match="tokens are used"):
             through_proxy().complete(QUESTION, max_tokens=4)

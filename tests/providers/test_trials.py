@@ -15,7 +15,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Task
 from chimera.providers import Provider
 from chimera.providers.local import LocalServer
-from chimera.providers.meter import Limits
+from chimera.providers.meter import TrialLimits
 from tests.providers.fault_proxy import (
     EMPTY,
     MALFORMED,
@@ -128,7 +128,7 @@ def test_a_service_that_hangs_makes_errors_not_failures(
     proxy.fail_with([Hang()] * 100)
     store = RunStore(tmp_path / "run.sqlite", create=True)
 
-    result = run(through_proxy(), store, Alike(4), budget=500.0, limits=Limits(seconds=4.0))
+    result = run(through_proxy(), store, Alike(4), budget=500.0, limits=TrialLimits(seconds=4.0))
 
     assert result.errored == 4
     check_account(store, result, 500.0, trials=4)

@@ -59,7 +59,7 @@ def test_files_out_of_reach(tmp_path: Path) -> None:
 
 def test_where_nothing_confines_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHIMERA_SANDBOX", raising=False)
-    monkeypatch.setattr(launch, "namespaces_available", lambda: "bwrap is not installed")
+    monkeypatch.setattr(launch, "namespaces_refused", lambda: "bwrap is not installed")
 
     assert launch.isolation() == "process"
     monkeypatch.setattr(launch, "landlock_available", lambda: False)

@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.namespaces import namespaces_refused
 from chimera.errors import EnvironmentFault
 from chimera.eval.proof.attack.host import own_processes
 from chimera.sandbox import Limits, close_all, execute, launch, pool, run_program, run_tests
@@ -152,7 +153,7 @@ def test_without_namespaces_verdicts_are_marked_and_others_are_safe() -> None:
 @pytest.mark.parametrize("isolation", ["namespaces", "process"])
 def test_an_ordinary_user_is_served_too(readable: Path, isolation: str) -> None:
     python = shutil.which("python3", path="/usr/bin:/usr/local/bin")
-    if python is None or launch.namespaces_available():
+    if python is None or namespaces_refused():
         pytest.skip("no system Python that others may run, or no namespaces")
     version = subprocess.run(
         [python, "-c", "import sys; print(sys.version_info >= (3, 11))"],

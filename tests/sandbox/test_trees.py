@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 from pathlib import Path
 
-from chimera.sandbox.inner.trees import remove_tree
+from chimera.sandbox import remove_tree
 
 
 def test_a_tree_deeper_than_paths_may_be_long(tmp_path: Path) -> None:

@@ -17,12 +17,14 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chimera import __version__
+from chimera.agents.base import BaseAgent
 from chimera.agents.terminal.loop import MAX_TURNS, SYSTEM_PROMPT, Progress, TerminalLoop
 from chimera.agents.terminal.tmux import TmuxTerminal, key_arguments
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, machine
 from chimera.errors import ChimeraError, LimitReached
 from chimera.providers import create_provider
 from chimera.providers.base import Provider
+from chimera.providers.meter import steps_allowed
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:
@@ -40,7 +42,7 @@ else:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TerminalAgent:
+class TerminalAgent(BaseAgent):
     """The loop in one of Chimera's environments, with a tmux that runs inside it."""
 
     provider: Provider
@@ -51,6 +53,7 @@ class TerminalAgent:
     system_prompt: str = SYSTEM_PROMPT
 
     name = "terminal"
+    needs_environment = True
 
     def identity(self) -> dict[str, JSON]:
         """Everything of this agent that can change an outcome."""
@@ -64,16 +67,19 @@ class TerminalAgent:
             "system_prompt": self.system_prompt,
         }
 
+    def providers(self) -> Sequence[Provider]:
+        return (self.provider,)
+
     def run(self, prompt: str, env: Environment) -> AgentResult:
         loop = TerminalLoop(
             provider=self.provider,
-            max_turns=self.max_steps,
+            max_turns=steps_allowed(self.max_steps),
             temperature=self.temperature,
             max_tokens=self.max_tokens,
             seed=self.seed,
             system_prompt=self.system_prompt,
         )
-        terminal, progress = TmuxTerminal.inside(env), Progress()
+        terminal, progress = TmuxTerminal.inside(machine(env)), Progress()
         try:
             terminal.start()  # not stopped: what it runs may be the solution
             loop.run(

@@ -9,8 +9,9 @@ from collections.abc import Callable, Sequence
 from types import TracebackType
 from typing import Protocol, Self
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
+from chimera.texts import shortened
 
 WIDTH, HEIGHT, HISTORY_LINES = 160, 40, 50_000
 #: More new output than this is cut in the middle before the model sees it.
@@ -68,7 +69,7 @@ class TmuxTerminal:
         self.name = name or f"chimera-{secrets.token_hex(4)}"
 
     @classmethod
-    def inside(cls, env: Environment) -> Self:
+    def inside(cls, env: Machine) -> Self:
         """A session inside one of Chimera's own environments."""
 
         def run(command: Sequence[str]) -> tuple[int, str]:
@@ -166,8 +167,4 @@ def new_text(before: str, after: str) -> str | None:
 
 
 def shown(text: str) -> str:
-    if len(text) <= SHOWN_CHARACTERS:
-        return text
-    half = SHOWN_CHARACTERS // 2
-    cut = len(text) - 2 * half
-    return f"{text[:half]}\n[… {cut} characters left out …]\n{text[-half:]}"
+    return shortened(text, SHOWN_CHARACTERS)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Literal
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.environments.conformance import commands, confinement, files
 from chimera.environments.conformance.base import Start
 
@@ -52,7 +52,7 @@ def check_backend(start: Start, spec: EnvironmentSpec | None = None) -> Iterator
     """Results as they come. `start` starts the backend; `spec` carries what it needs at least,
     such as an image."""
     base = spec or EnvironmentSpec()
-    shared: Environment | None = None
+    shared: Machine | None = None
     try:
         for check in CHECKS:
             began = time.monotonic()
@@ -79,7 +79,7 @@ def check_backend(start: Start, spec: EnvironmentSpec | None = None) -> Iterator
 def needing(start: Start, base: EnvironmentSpec) -> Start:
     """`start` for specs of the checks, which know nothing of the backend's own needs."""
 
-    def start_with(spec: EnvironmentSpec) -> Environment:
+    def start_with(spec: EnvironmentSpec) -> Machine:
         return start(
             replace(
                 spec,

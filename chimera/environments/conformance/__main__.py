@@ -5,7 +5,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Sequence
 
-from chimera.environments import EnvironmentSpec, start_environment
+from chimera.environments import EnvironmentSpec, machine, start_environment
 from chimera.environments.conformance import check_backend
 
 
@@ -16,7 +16,7 @@ def main(arguments: Sequence[str]) -> int:
     backend = arguments[0]
     spec = EnvironmentSpec(image=arguments[1] if len(arguments) > 1 else None)
     failed = 0
-    for result in check_backend(lambda wanted: start_environment(backend, wanted), spec):
+    for result in check_backend(lambda wanted: machine(start_environment(backend, wanted)), spec):
         mark = "ok  " if result.passed else "FAIL"
         print(f"{mark} {result.name.replace('_', ' ')} ({result.seconds:.1f} s) {result.why}")
         failed += not result.passed

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine
 
-Start = Callable[[EnvironmentSpec], Environment]
+Start = Callable[[EnvironmentSpec], Machine]
 
 
 def expect(holds: bool, otherwise: str) -> None:

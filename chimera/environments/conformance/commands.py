@@ -7,7 +7,7 @@ import subprocess
 import threading
 import time
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import EnvironmentSpec, Machine, ResourceLimits
 from chimera.environments.conformance.base import Start, expect
 from chimera.errors import EnvironmentFault, LimitReached
 from chimera.types import CommandResult
@@ -15,14 +15,14 @@ from chimera.types import CommandResult
 LOOP = "while :; do echo beat >> {name}; sleep 0.1; done"
 
 
-def beats(env: Environment, name: str) -> int:
+def beats(env: Machine, name: str) -> int:
     try:
         return env.read_file(name).count(b"beat")
     except FileNotFoundError:
         return 0
 
 
-def wait_for_beats(env: Environment, name: str) -> None:
+def wait_for_beats(env: Machine, name: str) -> None:
     """Until the process that writes them runs; then it is a process worth ending."""
     end = time.monotonic() + 30
     while not beats(env, name):
@@ -30,13 +30,13 @@ def wait_for_beats(env: Environment, name: str) -> None:
         time.sleep(0.05)
 
 
-def expect_still(env: Environment, name: str, what: str) -> None:
+def expect_still(env: Machine, name: str, what: str) -> None:
     before = beats(env, name)
     time.sleep(0.5)
     expect(beats(env, name) == before, f"{what} still runs")
 
 
-def results_are_told_apart(env: Environment) -> None:
+def results_are_told_apart(env: Machine) -> None:
     """stdout, stderr and the exit code come back as they are, bytes untouched."""
     result = env.run_command("printf 'a\\000\\377'; printf err >&2; exit 7")
     expect(result.stdout == b"a\0\xff", f"stdout was {result.stdout!r}")
@@ -45,24 +45,24 @@ def results_are_told_apart(env: Environment) -> None:
     expect(not result.timed_out and not result.truncated, "it neither timed out nor was cut")
 
 
-def lists_bypass_the_shell(env: Environment) -> None:
+def lists_bypass_the_shell(env: Machine) -> None:
     """A list of arguments reaches the program as it is."""
     result = env.run_command(["printf", "%s|", "a b", "$HOME", "*", "'\"", ""])
     expect(result.stdout == b"a b|$HOME|*|'\"||", f"arguments arrived as {result.stdout!r}")
 
 
-def strings_use_the_shell(env: Environment) -> None:
+def strings_use_the_shell(env: Machine) -> None:
     result = env.run_command("for i in 1 2; do echo $((i * 2)); done | tail -n 1")
     expect(result.stdout == b"4\n", f"the shell answered {result.output!r}")
 
 
-def unknown_programs_fail(env: Environment) -> None:
+def unknown_programs_fail(env: Machine) -> None:
     """A program that is not there is a failed command, not a broken environment."""
     result = env.run_command(["no-such-program-here"])
     expect(not result.success, "a missing program was reported as a success")
 
 
-def stdin_is_given_or_empty(env: Environment) -> None:
+def stdin_is_given_or_empty(env: Machine) -> None:
     data = bytes(range(256)) * 4096
     expect(env.run_command(["cat"], stdin=data).stdout == data, "stdin did not arrive whole")
     result = env.run_command(["cat"], timeout=20)
@@ -71,7 +71,7 @@ def stdin_is_given_or_empty(env: Environment) -> None:
     expect(ignored.success, "a command that does not read its stdin must not fail for it")
 
 
-def directory_and_variables(env: Environment) -> None:
+def directory_and_variables(env: Machine) -> None:
     """`cwd` is relative to the working directory; variables last for one command."""
     env.write_file("sub/dir/file", "x")
     result = env.run_command("ls; echo $WORD", cwd="sub/dir", variables={"WORD": "a b$c"})
@@ -80,7 +80,7 @@ def directory_and_variables(env: Environment) -> None:
     expect(env.run_command("pwd").stdout.decode().strip() == env.workdir, "pwd is not the workdir")
 
 
-def time_outs_end_commands(env: Environment) -> None:
+def time_outs_end_commands(env: Machine) -> None:
     """What was written until then is kept; the result says that time ran out."""
     result = env.run_command("echo begun; sleep 600", timeout=1.5)
     expect(result.timed_out and not result.success, "the command was not timed out")
@@ -88,14 +88,14 @@ def time_outs_end_commands(env: Environment) -> None:
     expect(env.run_command("echo on").stdout == b"on\n", "the environment did not go on")
 
 
-def time_outs_end_what_ignores_signals(env: Environment) -> None:
+def time_outs_end_what_ignores_signals(env: Machine) -> None:
     script = "trap '' TERM INT HUP QUIT; " + LOOP.format(name="deaf")
     result = env.run_command(script, timeout=1.5)
     expect(result.timed_out, "the command was not timed out")
     expect_still(env, "deaf", "a command that ignores signals")
 
 
-def time_outs_end_daemons(env: Environment) -> None:
+def time_outs_end_daemons(env: Machine) -> None:
     """Also what left the command's session and was orphaned."""
     script = f"(setsid sh -c '{LOOP.format(name='daemon')}' >/dev/null 2>&1 &); sleep 600"
     result = env.run_command(script, timeout=3)
@@ -104,7 +104,7 @@ def time_outs_end_daemons(env: Environment) -> None:
     expect_still(env, "daemon", "a daemon of a timed out command")
 
 
-def time_outs_spare_earlier_processes(env: Environment) -> None:
+def time_outs_spare_earlier_processes(env: Machine) -> None:
     env.run_command(f"sh -c '{LOOP.format(name='earlier')}' >/dev/null 2>&1 &")
     wait_for_beats(env, "earlier")
     env.run_command("sleep 600", timeout=1)
@@ -114,14 +114,14 @@ def time_outs_spare_earlier_processes(env: Environment) -> None:
     env.stop_processes()
 
 
-def background_does_not_delay(env: Environment) -> None:
+def background_does_not_delay(env: Machine) -> None:
     """A command is over when its shell is, whatever it left in the background."""
     result = env.run_command("sleep 30 & echo done", timeout=20)
     expect(result.success and b"done" in result.stdout, f"got {result}")
     env.stop_processes()
 
 
-def processes_are_stopped(env: Environment) -> None:
+def processes_are_stopped(env: Machine) -> None:
     """`stop_processes` leaves files in place and nobody running."""
     env.write_file("kept", "1")
     env.run_command(f"(setsid sh -c '{LOOP.format(name='stay')}' >/dev/null 2>&1 &)")
@@ -132,7 +132,7 @@ def processes_are_stopped(env: Environment) -> None:
     expect(env.run_command("echo on").stdout == b"on\n", "no command runs after stop_processes()")
 
 
-def output_is_bounded(env: Environment) -> None:
+def output_is_bounded(env: Machine) -> None:
     """500 MB of output end in a result of the size that was asked for, which says so."""
     script = "echo first; head -c 250000000 /dev/zero; head -c 250000000 /dev/zero >&2; echo last"
     result = env.run_command(script, timeout=300, output_bytes=10_000)
@@ -157,7 +157,7 @@ def deadline_is_kept(start: Start) -> None:
             raise AssertionError("a command started after the deadline")
 
 
-def commands_run_side_by_side(env: Environment) -> None:
+def commands_run_side_by_side(env: Machine) -> None:
     found: dict[int, CommandResult] = {}
 
     def run(number: int) -> None:
@@ -172,7 +172,7 @@ def commands_run_side_by_side(env: Environment) -> None:
     expect(outputs == [f"{n}\n".encode() for n in range(6)], f"got {outputs}")
 
 
-def processes_can_be_talked_to(env: Environment) -> None:
+def processes_can_be_talked_to(env: Machine) -> None:
     """`open_process` gives pipes; the process ends by itself, by a signal, or by kill()."""
     process = env.open_process(["cat"])
     expect(process.stdin is not None and process.stdout is not None, "no pipes")
@@ -187,7 +187,7 @@ def processes_can_be_talked_to(env: Environment) -> None:
     close_streams(process)
 
 
-def processes_can_be_signalled(env: Environment) -> None:
+def processes_can_be_signalled(env: Machine) -> None:
     script = "trap 'echo caught; exit 5' INT; echo ready; while :; do sleep 0.05; done"
     process = env.open_process(["sh", "-c", script])
     assert process.stdout is not None
@@ -198,7 +198,7 @@ def processes_can_be_signalled(env: Environment) -> None:
     close_streams(process)
 
 
-def processes_can_be_killed(env: Environment) -> None:
+def processes_can_be_killed(env: Machine) -> None:
     process = env.open_process(["sh", "-c", f"trap '' TERM; {LOOP.format(name='opened')}"])
     wait_for_beats(env, "opened")
     process.kill()

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import EnvironmentSpec, Machine, ResourceLimits
 from chimera.environments.conformance.base import Start, expect
 from chimera.environments.conformance.files import host_secret
 
@@ -39,14 +39,14 @@ def no_variables_of_the_host(start: Start) -> None:
             expect(value.encode() not in seen.stdout, "a variable of the host was seen in /proc")
 
 
-def no_files_of_the_host(env: Environment) -> None:
+def no_files_of_the_host(env: Machine) -> None:
     with host_secret() as (path, content):
         seen = env.run_command(f"cat {path}; ls {path.parent}")
         expect(content not in seen.stdout and b"secret" not in seen.stdout, "a host file was seen")
         env.run_command(f"mkdir -p {path.parent}; echo gone > {path}; rm -rf {path.parent}")
 
 
-def processes_are_its_own(env: Environment) -> None:
+def processes_are_its_own(env: Machine) -> None:
     """Raises when a process of the host is in sight: what kills or floods must not be tried then,
     because a backend that is confined in name only would let it loose on the machine."""
     marker = f"chimera-check-{secrets.token_hex(8)}"
@@ -57,7 +57,7 @@ def processes_are_its_own(env: Environment) -> None:
     expect(b"pid:[" in seen and own not in seen, "the processes are in the host's PID namespace")
 
 
-def no_processes_of_the_host(env: Environment) -> None:
+def no_processes_of_the_host(env: Machine) -> None:
     processes_are_its_own(env)
     with subprocess.Popen(["sleep", "600"]) as child:
         env.run_command(f"kill -9 {child.pid}")
@@ -66,7 +66,7 @@ def no_processes_of_the_host(env: Environment) -> None:
     expect(unharmed, "a process of the host was killed")
 
 
-def no_network(env: Environment) -> None:
+def no_network(env: Machine) -> None:
     """No device but the loopback, and that is not the host's."""
     devices = env.run_command("cat /proc/net/dev").stdout.decode().splitlines()[2:]
     names = [line.split(":")[0].strip() for line in devices]
@@ -87,7 +87,7 @@ IDLE_DEVICES = ("lo", "tunl0", "sit0", "ip6tnl0", "gre0", "gretap0", "erspan0", 
                 "ip6_vti0", "ip6gre0")  # fmt: skip
 
 
-def no_kernel_settings(env: Environment) -> None:
+def no_kernel_settings(env: Machine) -> None:
     """What the kernel offers root in /proc is not to be written."""
     for name in (
         "sys/kernel/core_pattern",
@@ -104,7 +104,7 @@ def no_kernel_settings(env: Environment) -> None:
             expect(not result.success, f"/proc/{name} was written")
 
 
-def the_system_is_kept(env: Environment) -> None:
+def the_system_is_kept(env: Machine) -> None:
     """What is written to system directories inside is not written to those of the host."""
     name = f"chimera-check-{secrets.token_hex(8)}"
     for directory in ("/usr/bin", "/etc", "/var"):
@@ -153,7 +153,7 @@ def memory_bombs_are_bounded(start: Start) -> None:
         expect(env.run_command("echo on").stdout == b"on\n", "nothing runs after it")
 
 
-def parents_are_out_of_reach(env: Environment) -> None:
+def parents_are_out_of_reach(env: Machine) -> None:
     """A command that kills all it can reach leaves an environment that goes on."""
     processes_are_its_own(env)
     env.write_file("kept", b"1")
@@ -164,7 +164,7 @@ def parents_are_out_of_reach(env: Environment) -> None:
     expect(env.read_file("kept") == b"1", "a file was lost")
 
 
-def no_new_privileges(env: Environment) -> None:
+def no_new_privileges(env: Machine) -> None:
     """Without the need for root, no capability of the kernel is held or can be gained."""
     status = env.run_command("grep -E 'Cap(Eff|Prm|Bnd)|NoNewPrivs' /proc/self/status").output
     values = dict(line.split(":") for line in status.splitlines() if ":" in line)

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.environments.conformance.base import Start, expect
 from chimera.errors import EnvironmentFault
 
@@ -37,7 +37,7 @@ def host_secret() -> Iterator[tuple[Path, bytes]]:
         expect(list(path.parent.iterdir()) == [path], "a file was made on the host")
 
 
-def bytes_survive(env: Environment) -> None:
+def bytes_survive(env: Machine) -> None:
     """Any bytes, any length, in directories that are made on the way; text is UTF-8."""
     for name, content in (
         ("all", bytes(range(256))),
@@ -58,7 +58,7 @@ def bytes_survive(env: Environment) -> None:
     expect(env.read_file("absolute") == b"1", "an absolute path is another file")
 
 
-def wrong_paths_are_told(env: Environment) -> None:
+def wrong_paths_are_told(env: Machine) -> None:
     env.write_file("folder/file", b"")
     expect(refused(lambda: env.read_file("absent"), FileNotFoundError), "an absent file was read")
     expect(refused(lambda: env.read_file("folder"), IsADirectoryError), "a directory was read")
@@ -70,7 +70,7 @@ def wrong_paths_are_told(env: Environment) -> None:
         expect(missing, "an absent file was copied in")
 
 
-def special_files_do_not_hang(env: Environment) -> None:
+def special_files_do_not_hang(env: Machine) -> None:
     """A pipe or a device is refused, not waited for."""
     env.run_command("rm -f pipe zero; mkfifo pipe; ln -s /dev/zero zero")
     expect(refused(lambda: env.read_file("pipe")), "a named pipe was read")
@@ -78,7 +78,7 @@ def special_files_do_not_hang(env: Environment) -> None:
     env.run_command("rm -f pipe zero")
 
 
-def huge_files_are_refused(env: Environment) -> None:
+def huge_files_are_refused(env: Machine) -> None:
     """A file that is all holes costs an agent nothing, and must not cost the host its memory."""
     made = env.run_command("truncate -s 1900M holes || head -c 1900000000 /dev/zero > holes")
     if made.success:
@@ -86,7 +86,7 @@ def huge_files_are_refused(env: Environment) -> None:
     env.run_command("rm -f holes")
 
 
-def files_are_listed(env: Environment) -> None:
+def files_are_listed(env: Machine) -> None:
     env.run_command("rm -rf listing; mkdir -p listing/a/b; cd listing; touch x.py a/y.py a/b/z.txt")
     env.run_command("cd listing; ln -s /etc link; ln -s x.py link.py; touch 'new\nline'")
     every = [name for name in env.list_files() if name.startswith("listing/")]
@@ -97,7 +97,7 @@ def files_are_listed(env: Environment) -> None:
     expect(python == ["listing/a/y.py", "listing/x.py"], f"** matched {python}")
 
 
-def copies_are_complete(env: Environment) -> None:
+def copies_are_complete(env: Machine) -> None:
     """Directories, the execute bit, and links as links, both ways."""
     with tempfile.TemporaryDirectory() as host:
         source = Path(host, "source")
@@ -121,7 +121,7 @@ def copies_are_complete(env: Environment) -> None:
         expect(not list(Path(host).glob(".chimera-*")), "copy_out left temporary files")
 
 
-def a_program_can_be_run_as_soon_as_it_is_there(env: Environment) -> None:
+def a_program_can_be_run_as_soon_as_it_is_there(env: Machine) -> None:
     """Nobody holds a copied file open for writing any more, which would keep it from being run."""
     with tempfile.TemporaryDirectory() as host:
         source = Path(host, "run.sh")
@@ -133,7 +133,7 @@ def a_program_can_be_run_as_soon_as_it_is_there(env: Environment) -> None:
             expect(ran.stdout == b"ran\n", f"a new program did not run: {ran.output}")
 
 
-def links_lead_nowhere(env: Environment) -> None:
+def links_lead_nowhere(env: Machine) -> None:
     """Links that an agent plants do not make the host read or write its own files."""
     with host_secret() as (path, content):
         env.run_command(
@@ -165,7 +165,7 @@ def links_lead_nowhere(env: Environment) -> None:
                 expect(not stolen, f"copy_out followed a link to {copied.name}")
 
 
-def copies_out_stay_in_place(env: Environment) -> None:
+def copies_out_stay_in_place(env: Machine) -> None:
     """A link already copied out is not written through by the next copy."""
     with host_secret() as (path, _), tempfile.TemporaryDirectory() as host:
         env.run_command(["sh", "-c", 'rm -rf o; mkdir o; ln -s "$1" o/x', "sh", str(path)])
@@ -180,7 +180,7 @@ def copies_out_stay_in_place(env: Environment) -> None:
         expect(Path(host, "o", "x").read_bytes() == b"overwritten\n", "the copy did not arrive")
 
 
-def test_reports_decide(env: Environment) -> None:
+def test_reports_decide(env: Machine) -> None:
     """Without a report nothing passed; one that the exit code contradicts is an error."""
     for script, passed in (
         (f"echo '{REPORT.format('')}' > {{report}}", True),

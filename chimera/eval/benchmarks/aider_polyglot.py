@@ -11,7 +11,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
@@ -33,8 +33,9 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     LANGUAGES,
     TestRun,
     run_command,
-    run_tests,
+    run_exercise,
 )
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.options import Options, option
@@ -186,7 +187,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return self._spec(task, "", {*task["tests"]})
 
     def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
-        inner = start(self.environment(task))
+        inner = machine(start(self.environment(task)))
         judge = self._judge(task, start)
         return TwoAttempts(inner, judge, task["editable"], self.settings.attempts)
 
@@ -258,6 +259,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(
                 False, "the files are not the expected ones", metrics, decided_by="diff"
             )
+        env = machine(env)
         for path, content in files.items():
             env.write_file(f"{name}/{path}", content)
         directory = Path(task["directory"])
@@ -265,7 +267,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         if command:
             run = run_command(env, language, command, name, toolchain, task["timeout"])
         else:
-            run = run_tests(env, language, name, toolchain, task["timeout"])
+            run = run_exercise(env, language, name, toolchain, task["timeout"])
         declared = [] if command else declared_tests(language, directory, task["tests"])
         return _verdict_of_run(run, declared, metrics)
 
@@ -287,6 +289,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
         yield Submission(files=stubs)
         yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
+
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return missing_toolchains()
 
     def attacks(self, task: PolyglotTask) -> Iterable[tuple[str, Submission]]:
         directory = Path(task["directory"])
@@ -317,23 +322,23 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
 
 def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
     evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
-    counted = run.result
+    report = run.report
     if run.timed_out:
         why = "the tests did not end within the time limit"
-    elif counted is None:
+    elif report is None:
         last = run.output.strip().splitlines()[-1:] or ["nothing was printed"]
         why = f"there is no test report (exit code {run.exit_code}): {last[0][:200]}"
-    elif counted.failed or counted.errors:
-        bad = next((n for n, outcome in counted.names.items() if outcome != "passed"), "a test")
-        why = f"{counted.failed + counted.errors} of {counted.total} tests failed, first {bad}"
-    elif counted.passed == 0:
+    elif failed := report.failed():
+        total = len(failed) + run.passes
+        why = f"{len(failed)} of {total} tests failed, first {failed[0]}"
+    elif run.passes == 0:
         why = "no test ran"
     elif run.exit_code != 0:
         why = f"the tests passed but the command ended with exit code {run.exit_code}"
-    elif missing := [n for n in declared if not any(n in seen for seen in counted.names)]:
+    elif missing := [n for n in declared if not any(n in seen for seen in report.passed())]:
         why = f"{len(missing)} declared tests did not run, first {missing[0]}"
     else:
-        return _verdict(True, f"{counted.passed} tests passed", metrics, evidence)
+        return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
     metrics = {**metrics, "test_timeouts": int(run.timed_out)}
     if run.exit_code == 0 and not run.timed_out:
         metrics["official"] = True  # upstream asks for nothing but the exit status

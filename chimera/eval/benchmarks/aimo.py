@@ -9,15 +9,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._aimo.text import whole_number
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import SUFFIXES, Row, rows
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
@@ -50,6 +52,13 @@ PROMPT = (
 )
 
 
+@dataclass(frozen=True, slots=True)
+class AIMOOptions(Options):
+    edition: Edition = option("auto", "whose range and modulus count; read off each file's name")
+    trailing_integer: bool = option(False, "take the last integer of the last line, if need be")
+    modulus: bool = option(True, "a larger answer to AIMO 1 and 2 counts by its remainder")
+
+
 class NumberTask(Task):
     answer: int
     edition: str
@@ -57,38 +66,42 @@ class NumberTask(Task):
 
 class AIMOBenchmark(DatasetBenchmark[NumberTask]):
     slug = "aimo"
+    aliases = ("aime",)
+    description = "Olympiad problems with one whole number as the answer: AIMO, AIME, AMC"
     setup = (
         "Put a problem file there: aimo3_reference.csv (Kaggle), aime2025.jsonl, "
         "or `chimera datasets pull aimo`."
     )
+    sources = (
+        Item(
+            "aime2024.parquet",
+            HubFile(
+                "HuggingFaceH4/aime_2024",
+                "data/train-00000-of-00001.parquet",
+                "2fe88a2f1091d5048c0f36abc874fb997b3dd99a",
+            ),
+        ),
+    )
+    path_parameter = "problems_path"
     grading = "none"
+    attack_kind = "text"
 
-    def __init__(
-        self,
-        problems_path: str | Path | None = None,
-        limit: int | None = None,
-        edition: Edition = "auto",
-        trailing_integer: bool = False,
-        modulus: bool = True,
-    ) -> None:
-        """`edition` auto reads it off each file's name; `modulus` takes AIMO 1 and 2 mod 1000."""
-        super().__init__(problems_path, limit)
-        if edition not in get_args(Edition):
-            known = ", ".join(get_args(Edition))
-            raise DatasetError(f"aimo: no edition '{edition}'; there are: {known}")
-        self.edition, self.trailing_integer, self.modulus = edition, trailing_integer, modulus
+    option_type = AIMOOptions
+    settings: AIMOOptions
 
     def rows(self) -> Iterator[Row]:
-        source = self.source()
+        source, stated = self.dataset().source(), self.settings.edition
         files = [source]
         if source.is_dir():
             files = sorted(p for p in source.iterdir() if p.name.lower().endswith(SUFFIXES))
             if not files:
-                raise self._missing(source)
+                raise self.dataset().missing(source)
         for file in files:
-            edition = self.edition if self.edition != "auto" else edition_of(file)
+            edition = edition_of(file) if stated == "auto" else stated
+            name = file.name.partition(".")[0]
+            known = {"set": name, "prefix": f"{name}/" if source.is_dir() else ""}
             for row in rows(file):
-                yield {**row, "edition": row.get("edition") or edition, "file": file}
+                yield {**row, **known, "edition": row.get("edition") or edition}
 
     def task(self, row: Row) -> NumberTask:
         edition = str(row["edition"])
@@ -101,16 +114,15 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
         if answer is None or not rule.allows(answer):
             raise ValueError(f"answer {stated!r} is not a whole number of edition {edition}")
         identifier = str(row["id"] if "id" in row else row["ID"])
-        name = row["file"].name.partition(".")[0]
         bounds = f" from 0 to {rule.largest}" if rule.largest is not None else ""
         if rule.modulus:
             bounds += f" (give the remainder modulo {rule.modulus} if it is larger)"
         return NumberTask(
-            id=f"{name}/{identifier}" if self.source().is_dir() else identifier,
+            id=row["prefix"] + identifier,
             prompt=PROMPT.format(bounds=bounds, problem=problem),
             answer=answer,
             edition=edition,
-            metadata={"edition": edition, "set": name},
+            metadata={"edition": edition, "set": row["set"]},
         )
 
     def extract(self, task: NumberTask, reply: str) -> Submission:
@@ -126,7 +138,7 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
             (extract.boxed_answers(line) or [line])[-1] for line in extract.answer_lines(text)[-1:]
         ]
         candidates += reversed(extract.boxed_answers(text))
-        if self.trailing_integer and text.strip():
+        if self.settings.trailing_integer and text.strip():
             last_line = text.strip().splitlines()[-1]
             candidates += re.findall(r"(?<![\w.,])-?\d+(?![\w,]|\.\d)", last_line)[-1:]
         whole = (stated for stated in candidates if whole_number(stated) is not None)
@@ -141,7 +153,7 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
         if number is None:
             return Verdict(False, f"no whole number in {text[:80]!r}", metrics=metrics)
         rule = EDITIONS[task["edition"]]
-        if self.modulus and rule.modulus and number >= rule.modulus:
+        if self.settings.modulus and rule.modulus and number >= rule.modulus:
             metrics["modded"] = True
             number %= rule.modulus
         if not rule.allows(number):
@@ -150,18 +162,14 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
         passed = number == task["answer"]
         return Verdict(passed, f"{number} against {task['answer']}", metrics=metrics)
 
+    def graded_as(self) -> str:
+        return "exact integer of the competition; AIME as in lm-evaluation-harness"
+
     def gold(self, task: NumberTask) -> Submission:
         return Submission(text=str(task["answer"]))
 
     def mutants(self, task: NumberTask) -> Iterable[Submission]:
         return (Submission(text=text) for text in mutate.numbers(task["answer"]))
-
-    def options(self) -> dict[str, JSON]:
-        return {
-            "edition": self.edition,
-            "trailing_integer": self.trailing_integer,
-            "modulus": self.modulus,
-        }
 
 
 def edition_of(file: Path) -> str:

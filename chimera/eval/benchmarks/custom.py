@@ -7,10 +7,10 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import GraderError
-from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.rows import Row
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
 from chimera.types import JSON
@@ -40,9 +40,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     """Every check that a task has must hold; a task without one is refused."""
 
     slug = "custom"
+    description = "Tasks of your own, each with a check that it brings along"
     setup = (
         "Give --tasks-dir or --dataset: a directory of task JSON files, or one JSON or JSONL file."
     )
+    path_parameter = "tasks_dir"
 
     def __init__(
         self,
@@ -50,17 +52,19 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
         tasks_list: Sequence[Mapping[str, JSON]] | None = None,
         limit: int | None = None,
     ) -> None:
-        super().__init__(dataset_path=tasks_dir, limit=limit)
+        super().__init__(tasks_dir, limit)
         self.tasks_list = tasks_list
 
     def rows(self) -> Iterator[Row]:
-        return iter(self.tasks_list) if self.tasks_list is not None else rows(self.source())
+        return super().rows() if self.tasks_list is None else iter(self.tasks_list)
 
-    def source(self) -> Path:
-        return Path("tasks_list") if self.tasks_list is not None else super().source()
+    def dataset(self) -> Dataset:
+        if self.tasks_list is None:
+            return super().dataset()
+        return Dataset(self.slug, given=Path(), locate=lambda place: Path("tasks_list"))
 
     def dataset_digest(self) -> str:
-        return "" if self.tasks_list is not None else super().dataset_digest()
+        return super().dataset_digest() if self.tasks_list is None else ""
 
     def tasks(self) -> Sequence[CustomTask]:
         tasks = super().tasks()
@@ -104,7 +108,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     def grade(self, task: CustomTask, submission: Submission, env: Environment) -> Verdict:
         for name, value in task["checks"].items():
             if name == "test_command":
-                verdict = _run_test_command(task, value, submission, env)
+                verdict = _run_test_command(task, value, submission, machine(env))
             else:
                 verdict = _check_text(name, value, submission.text)
             if not verdict.passed:
@@ -163,7 +167,7 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
 
 
 def _run_test_command(
-    task: CustomTask, command: str, submission: Submission, env: Environment
+    task: CustomTask, command: str, submission: Submission, env: Machine
 ) -> Verdict:
     """Bring the tests in, run them; pytest must also report that tests ran and passed."""
     for path, content in submission.files.items():
@@ -187,7 +191,7 @@ def _run_test_command(
     return Verdict(result.success, "" if result.success else why, evidence={"log": result.output})
 
 
-def _restore_steering_files(task: CustomTask, env: Environment) -> list[str]:
+def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:
     """Undo what an agent did to files that steer the test runner; the names it had added."""
     given = {**task["files"], **task["test_files"]}
     removed = []

@@ -9,24 +9,32 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, NotRequired
+from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_args
 
-from chimera.environments.base import Environment
-from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.environments.base import Environment, Machine, machine
+from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
+from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.reports.types import PASSING, Report
-from chimera.eval.kits.repositories import checkout, patches
-from chimera.eval.kits.repositories.patch_apply import (
+from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.apply import (
     Application,
     Chain,
     apply_submission,
     put_tests,
 )
-from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.reports.report import PASSING, Report
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.benchmark import (
+    PatchBenchmark,
+    Reference,
+    RepositoryOptions,
+)
 from chimera.eval.kits.repositories.source import (
     BaseTree,
     GitRepository,
@@ -37,13 +45,17 @@ from chimera.eval.kits.repositories.source import (
 )
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.options import option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:
-    from chimera.providers.base import Provider
+    pass
 
-TRACKS = ("issue-to-patch", "pr-review", "coverage", "static-analysis", "upgrade", "compliance")
+Track = Literal[
+    "issue-to-patch", "pr-review", "coverage", "static-analysis", "upgrade", "compliance"
+]
+TRACKS = get_args(Track)
 TEXT_TRACKS = ("pr-review", "compliance")
 PROMPT = """\
 The directory {root} holds a Java project. {task}
@@ -83,48 +95,45 @@ class ArenaTask(Task):
     expected: NotRequired[dict[str, list[str]]]  # data of the second generation
 
 
+@dataclass(frozen=True, slots=True)
+class DPAIArenaOptions(RepositoryOptions):
+    track: Literal[Track, "all"] = option("issue-to-patch", "which kind of work, or all of them")
+    language: Literal["java"] | None = option(None, "the one there is", outcome=False)
+    _: KW_ONLY
+    judge_model: str | None = option(None, "the model that reads reviews; the text tracks need it")
+    test_timeout: float = option(600.0, "seconds for one build with its tests")
+
+
 class DPAIArena(PatchBenchmark[ArenaTask]):
     slug = "dpai-arena"
+    aliases = ("dpai",)
+    description = "Six kinds of work on Java projects: issues, coverage, upgrades, reviews, …"
     setup = (
         "Put JSON files (java-spring-…-dataset.json) or datapoint folders of DPAI Arena into it."
     )
     files = ("java-spring-ee-dataset.json", "java-spring-data-dataset.json",
              "java-spring-data.5-records.json", "tasks.jsonl")  # fmt: skip
+    needs = ("Java and Maven", "judge model for the text tracks")
     environments = ("bubblewrap", "docker")
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        track: str = "issue-to-patch",
-        limit: int | None = None,
-        language: str | None = None,
-        *,
-        repositories: str | None = None,
-        judge_model: str | None = None,
-        test_timeout: float = 600.0,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        if track not in (*TRACKS, "all"):
-            raise UsageError(f"track must be one of {', '.join(TRACKS)} or all, got {track!r}")
-        if language not in (None, "java"):
-            raise UsageError(f"language must be java, got {language!r}")
-        self.track = track
-        self.repositories = repositories
-        self.judge_model = judge_model
-        self.test_timeout = test_timeout
+    option_type = DPAIArenaOptions
+    settings: DPAIArenaOptions
 
     def name(self) -> str:
-        return self.slug if self.track == "issue-to-patch" else f"{self.slug}:{self.track}"
+        track = self.settings.track
+        return self.slug if track == "issue-to-patch" else f"{self.slug}:{track}"
 
-    def source(self) -> Path:
-        place = self.place()
+    def dataset(self) -> Dataset:
+        return replace(super().dataset(), locate=self._datapoints)
+
+    def _datapoints(self, place: Path) -> Path | None:
+        """A directory of datapoint folders, where none of the files is in it."""
         first = any((place / name).exists() for name in self.files)
-        if place.is_dir() and not first and any(place.glob(f"**/{ee_bench.FILE}")):
-            return place
-        return super().source()
+        folders = place.is_dir() and not first and any(place.glob(f"**/{ee_bench.FILE}"))
+        return place if folders else None
 
     def rows(self) -> Iterator[Row]:
-        source = self.source()
+        source = self.dataset().source()
         return ee_bench.datapoints(source) if source.is_dir() else super().rows()
 
     def task(self, row: Row) -> ArenaTask | None:
@@ -133,7 +142,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         track = str(row.get("track") or "issue-to-patch")
         if track not in TRACKS:
             raise DatasetError(f"{row['instance_id']}: track {track!r} is not known")
-        if self.track not in (track, "all"):
+        if self.settings.track not in (track, "all"):
             return None
         statement = str(row["problem_statement"])
         if track in TEXT_TRACKS:
@@ -182,16 +191,16 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         return base_tree(Patched(self._source(task), more))
 
     def _source(self, task: ArenaTask) -> Source:
-        if not self.repositories:
+        if not self.settings.repositories:
             return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
         repo = task["repo"]
         names = (repo, repo.replace("/", "__"), repo.rpartition("/")[2])
-        return clone_or_copy(self.repositories, names, task["base_commit"])
+        return clone_or_copy(self.settings.repositories, names, task["base_commit"])
 
     # --- submissions
 
-    def known(self, task: ArenaTask) -> Known:
-        return Known(task["patch"], task["test_patch"], task["fail_to_pass"])
+    def reference(self, task: ArenaTask) -> Reference:
+        return Reference(task["patch"], task["test_patch"], task["fail_to_pass"])
 
     def extract(self, task: ArenaTask, reply: str) -> Submission:
         if task["track"] in TEXT_TRACKS:
@@ -223,6 +232,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"track": task["track"]}
             )
+        env = machine(env)
         baseline = self._build(task, env)
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
@@ -234,15 +244,13 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             env,
             submission.text,
             root=TESTBED,
-            test_paths=patches.paths(task["test_patch"]),
+            test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
         )
-        metrics: dict[str, JSON] = {"track": task["track"]}
+        metrics: dict[str, JSON] = {"track": task["track"], **application.undone()}
         if not application.applied:
             return Verdict(False, "the patch does not apply", metrics=metrics)
-        if application.steering:
-            metrics["steering_files"] = list(application.steering)
         if forbidden := _forbidden(task["track"], application, submission.text):
             return Verdict(False, forbidden, metrics=metrics)
         if task["test_patch"].strip() and not put_tests(env, task["test_patch"], root=TESTBED):
@@ -256,25 +264,23 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             metrics.update(measured)
         return Verdict(not why, why, metrics=metrics, evidence=evidence)
 
-    def _build(self, task: ArenaTask, env: Environment) -> maven.Build:
+    def _build(self, task: ArenaTask, env: Machine) -> maven.Build:
         goals = GOALS[task["track"]]
         if task["build_system"] == "gradle":
             line = f"gradle --offline test --no-daemon --continue {task['test_args']}"
         else:
             keep_on = ("-fae", "-Dmaven.test.failure.ignore=false")
             line = maven.command([*goals, *keep_on], arguments=task["test_args"])
-        return maven.run_tests(env, line, timeout=self.test_timeout)
+        return maven.run_build(env, line, timeout=self.settings.test_timeout)
 
-    def _measure(self, task: ArenaTask, env: Environment) -> Any:
+    def _measure(self, task: ArenaTask, env: Machine) -> Any:
         if task["track"] == "coverage":
             return maven.line_coverage(env)
         if task["track"] == "static-analysis":
             return maven.violations(env)
         return None
 
-    def _condition(
-        self, task: ArenaTask, before: Any, env: Environment
-    ) -> tuple[str, dict[str, JSON]]:
+    def _condition(self, task: ArenaTask, before: Any, env: Machine) -> tuple[str, dict[str, JSON]]:
         """Why the track's own condition does not hold ("" when it does), and what was measured."""
         required = task.get("required") or {}
         if task["track"] == "coverage":
@@ -297,27 +303,23 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         findings = task.get("findings", [])
         if not submission.text.strip():
             return Verdict(False, "the review is empty", metrics={"track": task["track"]})
-        named = contained_findings(submission.text, findings, self._judge())
+        judge = Judge(self.settings.judge_model)
+        named = contained_findings(submission.text, findings, judge)
         missing = [str(f) for number, f in enumerate(findings) if number not in named]
         why = f"not named: {missing[0]}" if missing else ""
         recall = len(named) / len(findings)
-        metrics = {"track": task["track"], "recall": recall, "judge_model": self.judge_model}
-        return Verdict(not missing, why, score=recall, metrics=metrics)
-
-    def _judge(self) -> Provider | None:
-        if self.judge_model is None:
-            return None
-        from chimera.providers import create_provider
-
-        return create_provider(self.judge_model)
-
-    def options(self) -> dict[str, JSON]:
-        return {
-            "track": self.track,
-            "repositories": self.repositories,
-            "judge_model": self.judge_model,
-            "test_timeout": self.test_timeout,
+        metrics = {
+            "track": task["track"],
+            "recall": recall,
+            "judge_model": self.settings.judge_model,
         }
+        evidence = judge.evidence()
+        return Verdict(not missing, why, score=recall, metrics=metrics, evidence=evidence)
+
+    def graded_as(self) -> str:
+        if self.settings.track == "issue-to-patch":
+            return "DPAI Arena's issue-to-patch rule: JUnit reports, fail-to-pass and pass-to-pass"
+        return "the track's own tools (JUnit, JaCoCo, PMD), judge model for reviews"
 
 
 def matching(expected: str, report: Report) -> list[str]:

@@ -10,19 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmarks._feature_bench import pytest_summary
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.reports import pytest_summary
-from chimera.eval.kits.reports.types import Status
-from chimera.eval.kits.repositories import checkout, patches
-from chimera.eval.kits.repositories.patch_apply import Chain, apply_submission
-from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.apply import Chain, apply_submission
+from chimera.eval.kits.reports.report import Status
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions, Reference
 from chimera.eval.kits.repositories.source import GitRepository, Patched, Source, SourceDistribution
-from chimera.eval.kits.repositories.swe_instance import CODE_HOST, interpreters_named, test_ids
+from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
-from chimera.eval.kits.repositories.watch import place_watch, read_account
+from chimera.eval.kits.repositories.witness import place_witness, read_account
+from chimera.eval.options import option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
@@ -72,45 +74,32 @@ class FeatureTask(Task):
     pins: list[str]
 
 
+@dataclass(frozen=True, slots=True)
+class FeatureBenchOptions(PythonOptions):
+    split: Split = option("lite", "which part of the data set")
+    level_filter: Literal["lv1", "lv2"] | None = option(
+        None, "only tasks that put a feature back, or only those that write a package"
+    )
+
+
 class FeatureBench(PatchBenchmark[FeatureTask]):
     slug = "feature-bench"
+    aliases = ("featurebench",)
+    description = "Put a feature back that was taken out of a project, or write the package anew"
     setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
+    files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.parquet",
+             "featurebench_draft_runnable.jsonl.gz")  # fmt: skip
+    needs = ("docker; drafts: bubblewrap and packages",)
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        split: Split = "lite",
-        limit: int | None = None,
-        level_filter: str | None = None,
-        *,
-        repositories: str | None = None,
-        interpreters: Sequence[str] | None = None,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        if split not in ("full", "lite", "fast"):
-            raise UsageError(f"split must be full, lite or fast, got {split!r}")
-        if level_filter not in (None, "lv1", "lv2"):
-            raise UsageError(f"level_filter must be lv1 or lv2, got {level_filter!r}")
-        self.split, self.level_filter = split, level_filter
-        self.repositories = repositories
-        self.interpreters = interpreters_named(interpreters)
-
-    def source(self) -> Path:
-        place = self.place()
-        if place.is_dir():
-            names = [f"{self.split}{ending}" for ending in (".jsonl", ".jsonl.gz", ".parquet")]
-            for name in (*names, "featurebench_draft_runnable.jsonl.gz"):
-                if (place / name).exists():
-                    return place / name
-            raise self._missing(place)
-        return place
+    option_type = FeatureBenchOptions
+    settings: FeatureBenchOptions
 
     def task(self, row: Row) -> FeatureTask | None:
         instance = str(row["instance_id"])
         level = instance.rpartition(".")[2]
         if level not in ("lv1", "lv2"):
             raise DatasetError(f"{instance}: an id ends in .lv1 or .lv2")
-        if self.level_filter not in (None, level):
+        if self.settings.level_filter not in (None, level):
             return None
         draft = "start_patch" in row
         if not draft and "patch" not in row:
@@ -148,22 +137,18 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             return checkout.open_virtualenv(self._setup(task), start)
         if not task["image"]:
             raise UsageError(f"{task['id']}: neither an image nor Python pins are known for it")
-        env = checkout.open_image(task["image"], start)
-        try:
-            _make_start(task, env)
-        except BaseException:
-            env.close()
-            raise
-        return env
+        return checkout.open_image(task["image"], start, prepare=lambda env: _make_start(task, env))
 
     def _setup(self, task: FeatureTask) -> checkout.PythonSetup:
         source = Patched(self._source(task), (task["start_patch"],))
         wanted = tuple(task["pins"])
-        return checkout.PythonSetup(source, task["python"], (), self.interpreters, wanted)
+        return checkout.PythonSetup(
+            source, task["python"], (), self.settings.interpreter_paths(), wanted
+        )
 
     def _source(self, task: FeatureTask) -> Source:
-        if self.repositories:
-            place = Path(self.repositories).expanduser() / task["repo"].replace("/", "__")
+        if self.settings.repositories:
+            place = Path(self.settings.repositories).expanduser() / task["repo"].replace("/", "__")
             return GitRepository(str(place), task["base_commit"])
         release = _release(task["repo"], task["base_commit"])
         if release:
@@ -172,8 +157,8 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
 
     # --- submissions
 
-    def known(self, task: FeatureTask) -> Known:
-        return Known(task["gold"], task["test_patch"], task["fail_to_pass"])
+    def reference(self, task: FeatureTask) -> Reference:
+        return Reference(task["gold"], task["test_patch"], task["fail_to_pass"])
 
     # --- grading
 
@@ -181,6 +166,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         metrics: dict[str, JSON] = {"pass_rate": 0.0, "level": task["level"]}
         if not submission.text.strip():
             return Verdict(False, "the submission is an empty patch", score=0.0, metrics=metrics)
+        env = machine(env)
         application = apply_submission(
             env,
             submission.text,
@@ -192,8 +178,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         )
         if not application.applied:
             return Verdict(False, "the patch does not apply", score=0.0, metrics=metrics)
-        if application.steering:
-            metrics["steering_files"] = list(application.steering)
+        metrics.update(application.undone())
         if task["level"] == "lv2":
             _install_package(env)
         _bring_tests(task, env)
@@ -217,13 +202,8 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             evidence={"tests": run.statuses, "log": run.log[-100_000:]},
         )
 
-    def options(self) -> dict[str, JSON]:
-        return {
-            "split": self.split,
-            "level_filter": self.level_filter,
-            "repositories": self.repositories,
-            "interpreters": dict(self.interpreters),
-        }
+    def graded_as(self) -> str:
+        return "LiberCoders/FeatureBench (June 2026): fail-to-pass and pass-to-pass files"
 
 
 def _release(repo: str, base_commit: str) -> Release | None:
@@ -247,19 +227,19 @@ class FileRun:
     log: str
 
 
-def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
+def _run(task: FeatureTask, env: Machine, file: str) -> FileRun:
     """Run one test file.
 
     Upstream takes exit code 0 as success; here at least one test must also be known to have passed.
     """
-    watch = place_watch(env, "pytest")
+    witness = place_witness(env, "pytest")
     limit = f" --timeout={task['timeout_one']}" if task["timeout_one"] else ""
-    command = watch.command(f"{task['test_command']}{limit} {shlex.quote(file)}")
+    command = witness.command(f"{task['test_command']}{limit} {shlex.quote(file)}")
     result = env.run_command(
         ["bash", "-c", f"( {ACTIVATE}{command} ) 2>&1"],
         cwd=TESTBED,
         timeout=task["timeout"],
-        variables=watch.variables(),
+        variables=witness.variables(),
         output_bytes=64 * 1024**2,
     )
     log = result.stdout.decode("utf-8", "replace")
@@ -267,7 +247,7 @@ def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
         statuses = pytest_summary.verbose(log)
     else:
         statuses = pytest_summary.summary(log, subtests=task["repo"].startswith("mesonbuild/"))
-    account = read_account(env, watch)
+    account = read_account(env, witness)
     if result.timed_out:
         why = f"{file}: no end within {task['timeout']:g} s"
         return FileRun(statuses, result.exit_code, why, log)
@@ -281,7 +261,7 @@ def _run(task: FeatureTask, env: Environment, file: str) -> FileRun:
     return FileRun(statuses, 0, "", log)
 
 
-def _bring_tests(task: FeatureTask, env: Environment) -> None:
+def _bring_tests(task: FeatureTask, env: Machine) -> None:
     env.write_file("/tmp/tests.diff", task["test_patch"].rstrip("\n") + "\n")
     target = shlex.quote(task["fail_to_pass"][0])
     reverse = " -R" if task["test_patch_removes"] else ""
@@ -289,13 +269,13 @@ def _bring_tests(task: FeatureTask, env: Environment) -> None:
     _must(env, command, "the tests put in place")
 
 
-def _install_package(env: Environment) -> None:
+def _install_package(env: Machine) -> None:
     """Level 2: what was written is installed, and the project's own files take its place."""
     env.run_command(["bash", "-c", f"{ACTIVATE}pip install ."], cwd=TESTBED, timeout=600)
     _must(env, f"rm -rf {TESTBED}/* && cp -r {PROJECT}/* {TESTBED}/", "the project restored")
 
 
-def _make_start(task: FeatureTask, env: Environment) -> None:
+def _make_start(task: FeatureTask, env: Machine) -> None:
     """The official starting state inside an official image: the project without the feature at
     level 1, nothing at level 2."""
     if task["level"] == "lv2":
@@ -312,7 +292,7 @@ def _make_start(task: FeatureTask, env: Environment) -> None:
     checkout.hide_history(env)
 
 
-def _must(env: Environment, script: str, what: str) -> None:
+def _must(env: Machine, script: str, what: str) -> None:
     result = env.run_command(script, cwd=TESTBED, timeout=600)
     if result.exit_code != 0:
         raise GraderError(f"{what}: cannot be done: {result.output[-300:]}")
@@ -323,11 +303,11 @@ def _official_gold(row: Row, level: str) -> str:
     if level != "lv1":
         return ""
     hidden = set(test_ids(row["FAIL_TO_PASS"]))
-    kept = [f for f in patches.parse(str(row["patch"])) if not ({f.old, f.new} & hidden)]
+    kept = [f for f in diffs.parse(str(row["patch"])) if not ({f.old, f.new} & hidden)]
     return "".join(reverse(file) for file in kept)
 
 
-def reverse(file: patches.FilePatch) -> str:
+def reverse(file: diffs.FilePatch) -> str:
     """The patch that undoes one file's patch."""
     swap = {"+": "-", "-": "+"}
     lines = []

@@ -19,7 +19,7 @@ from chimera.sandbox import Limits
 
 #: The official timer: 3 seconds. Here it stands still while an answer waits for a processor.
 LIMITS = Limits(cpu_seconds=3.0, wall_seconds=3.1)
-OFFICIAL = Path(__file__).parent / "_human_eval" / "official.py"
+OFFICIAL = Path(__file__).parent / "_human_eval/official.py"
 
 
 class HumanEvalTask(Task):

@@ -10,35 +10,82 @@ import ast
 import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from datetime import datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
 
 from chimera.environments.base import Environment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
+from chimera.eval.benchmark import AttackKind
 from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
 from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
-from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
+from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits import mutate
+from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON
 
 Scenario = Literal["codegeneration", "selfrepair", "codeexecution", "testoutputprediction"]
-Tests = Literal["all", "public"]
-RELEASES = 6
+#: The shards of code generation, as upstream names and publishes them.
+SHARDS: Mapping[str, str] = {
+    "test.jsonl": "2bd02b38beb48e8c46b5b9987095d999ff38cd8efc255ea5d58974317c48f63f",
+    "test2.jsonl": "095df7c5daf15f882c51a9deb84085cff1e073495a5dbcf95015a564d485f3a3",
+    "test3.jsonl": "28ed26cc83363ce3f1fe2d5fad9f8393077beb1907b167a31bd3b32f80801b79",
+    "test4.jsonl": "d711138ddaebfcf5f8ec6a4283ee677298c0f5c5d374a235af92aaf0584510da",
+    "test5.jsonl": "7f77571c2a6df0c2a72a3277650309f67e01e0008e18117e624633df53f81214",
+    "test6.jsonl": "bb4c364f71921c4495a6ad15abe1a927350b720009f4933e2e71f8af0f6fd1f5",
+}
+RELEASES = len(SHARDS)
 FILES: Mapping[str, tuple[str, ...]] = {
     "codegeneration": ("codegeneration_private_subset.jsonl.gz", "codegeneration*.jsonl*"),
     "selfrepair": ("selfrepair*.json*", "*_eval_all.json"),
     "codeexecution": ("codeexecution*.jsonl*", "execution*.jsonl*"),
     "testoutputprediction": ("testoutputprediction*.jsonl*", "test_generation*.jsonl*"),
 }
+#: Values that try to pass where a value is asked for.
+HOSTILE_VALUES: Mapping[str, str] = {
+    "equals-everything": "type('All', (), {'__eq__': lambda self, other: True})()",
+    "equals-nothing-else": "type('All', (), {'__ne__': lambda self, other: False})()",
+    "ends-the-process": "__import__('os')._exit(0)",
+    "leaves": "exit(0)",
+}
+HUB = "livecodebench/code_generation_lite"
+REVISION = "0fe84c3912ea0c4d4a78037083943e8f0c4dd505"
 #: Problems whose tests accept only one of several right answers, or are wrong (errata upstream).
 DISPUTED = frozenset(
     {"abc311_c", "abc326_d", "abc327_b", "abc333_e", "abc337_e", "abc343_a", "abc343_e"}
     | {"abc350_c", "abc355_e", "abc362_c", "arc185_c", "arc189_a"}
 )
+
+
+@dataclass(frozen=True, slots=True)
+class LiveCodeOptions(Options):
+    scenario: Scenario = option("codegeneration", "what is asked for")
+    start_date: str | None = option(None, "the first contest date, included")
+    end_date: str | None = option(None, "the last contest date, included")
+    difficulty: Literal["easy", "medium", "hard"] | None = option(None, "only problems of this one")
+    release_version: str = option(
+        f"release_v{RELEASES}", "all shards up to one (`release_v3`), one (`v3`) or some (`v2_v4`)"
+    )
+    platform: Literal["leetcode", "atcoder", "codeforces"] | None = option(
+        None, "only problems of this one"
+    )
+    tests: Literal["all", "public"] = option(
+        "all", "`public` grades with the samples alone: quick, marked, and not the official score"
+    )
+    thinking: bool = option(False, "code execution: the prompt and the extraction with [THOUGHT]")
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        _shards(self.release_version)
+        for name in ("start_date", "end_date"):
+            if (given := getattr(self, name)) is not None:
+                object.__setattr__(self, name, _date(given, UsageError).isoformat())
 
 
 class LiveCodeTask(Task):
@@ -57,112 +104,84 @@ class LiveCodeTask(Task):
 
 class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     slug = "livecodebench"
+    aliases = ("lcb", "live-code-bench")
+    description = "Contest problems by date, in four scenarios"
     setup = "Get it with `chimera datasets pull livecodebench`: test.jsonl, test2.jsonl, … in it."
+    sources = tuple(Item(n, HubFile(HUB, n, REVISION), sha256=s) for n, s in SHARDS.items())
     grading = "none"
     scenarios: ClassVar = get_args(Scenario)
 
-    def __init__(
-        self,
-        scenario: Scenario = "codegeneration",
-        start_date: str | None = None,
-        end_date: str | None = None,
-        difficulty: str | None = None,
-        release_version: str = "release_v6",
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        platform: str | None = None,
-        tests: Tests = "all",
-        thinking: bool = False,
-    ) -> None:
-        """`tests="public"` grades with the samples alone: quick, and not the official score."""
-        super().__init__(dataset_path, limit)
-        if scenario not in get_args(Scenario):
-            known = ", ".join(get_args(Scenario))
-            raise DatasetError(f"livecodebench: no scenario '{scenario}'; there are: {known}")
-        if tests not in get_args(Tests):
-            raise DatasetError(f"livecodebench: tests={tests}: either all or public")
-        self.scenario, self.difficulty, self.platform = scenario, difficulty, platform
-        self.start_date, self.end_date = _date(start_date), _date(end_date)
-        self.release_version, self.shards = release_version, _shards(release_version)
-        self.tests, self.thinking = tests, thinking
-        self._problems: dict[str, Row] | None = None
+    option_type = LiveCodeOptions
+    settings: LiveCodeOptions
 
     @classmethod
     def rotated_window(cls, model_cutoff: str, months: int = 3, **options: Any) -> Self:
         """Problems from a model's cut-off on, for `months` times 30 days, both ends included."""
-        start = _date(model_cutoff)
-        if start is None:
-            raise DatasetError("livecodebench: rotated_window needs a model's cut-off date")
+        start = _date(model_cutoff, UsageError)
         end = start + timedelta(days=30 * months)
         return cls(start_date=start.isoformat(), end_date=end.isoformat(), **options)
 
     def name(self) -> str:
-        return self.slug if self.scenario == "codegeneration" else f"{self.slug}:{self.scenario}"
+        scenario = self.settings.scenario
+        return self.slug if scenario == "codegeneration" else f"{self.slug}:{scenario}"
 
-    def __getstate__(self) -> dict[str, Any]:
-        return {**self.__dict__, "_problems": None}
+    @property
+    def attack_kind(self) -> AttackKind:  # type: ignore[override]  # read off the options
+        return "python scripts" if self._asks_for_program else "text"
+
+    @property
+    def _asks_for_program(self) -> bool:
+        return self.settings.scenario in ("codegeneration", "selfrepair")
+
+    def graded_as(self) -> str:
+        rule = "LiveCodeBench 28fef95"
+        return rule if self.settings.tests == "all" else f"{rule}, public tests alone"
 
     # Rows
 
-    def files_of(self, scenario: str) -> list[Path]:
-        """The files a scenario reads; for code generation the upstream shards come first."""
-        place = self.place()
-        if not place.is_dir():
-            return [place]
-        if scenario == "codegeneration":
-            names = ["test.jsonl", *(f"test{number}.jsonl" for number in range(2, RELEASES + 1))]
-            shards = [place / n for n in names if (place / n).exists()]
-            if shards:
-                return shards
-            if self.tests == "public" and (found := sorted(place.glob("*public*.jsonl*"))):
-                return found[:1]
-        for pattern in FILES[scenario]:
-            if found := sorted(place.glob(pattern)):
-                return found[:1]
-        raise self._missing(place)
+    def dataset(self) -> Dataset:
+        return self._dataset(self.settings.scenario)
 
-    def source(self) -> Path:
-        files = self.files_of(self.scenario)
-        return files[0] if len(files) == 1 else files[0].parent
+    def _dataset(self, scenario: Scenario) -> Dataset:
+        """For code generation the upstream shards come first: the directory they lie in."""
+        files = FILES[scenario]
+        if scenario != "codegeneration":
+            return replace(super().dataset(), files=files)
+        if self.settings.tests == "public":
+            files = ("*public*.jsonl*", *files)
+        return replace(
+            super().dataset(), files=files, locate=lambda place: place if _files(place) else None
+        )
 
     def rows(self) -> Iterator[Row]:
-        for file in self.files_of(self.scenario):
+        source = self.dataset().source()
+        for file in _files(source) or [source]:
             number = re.fullmatch(r"test(\d?)\.jsonl", file.name)
             shard = {"release": f"v{number[1] or 1}"} if number else {}
             for row in rows(file):
                 yield {**shard, **row}
 
-    def problems(self) -> dict[str, Row]:
-        """Code generation rows by id: the tests of the other scenarios that run programs."""
-        if self._problems is None:
-            self._problems = {}
-            if self.place().is_dir():
-                for file in self.files_of("codegeneration"):
-                    self._problems |= {str(row["question_id"]): row for row in rows(file)}
-        return self._problems
-
     def task(self, row: Row) -> LiveCodeTask | None:
         if not self._selected(row):
             return None
-        if self.scenario == "codeexecution":
+        if self.settings.scenario == "codeexecution":
             return self._execution_task(row)
-        if self.scenario == "testoutputprediction":
+        if self.settings.scenario == "testoutputprediction":
             return self._test_output_task(row)
         return self._program_task(row)
 
     def _selected(self, row: Row) -> bool:
-        if self.difficulty is not None and row["difficulty"] != self.difficulty:
+        wanted = self.settings
+        if wanted.difficulty is not None and row["difficulty"] != wanted.difficulty:
             return False
-        if self.platform is not None and row.get("platform", "leetcode") != self.platform:
+        if wanted.platform is not None and row.get("platform", "leetcode") != wanted.platform:
             return False
-        date = _date(str(row["contest_date"]))
-        assert date is not None
-        if self.start_date is not None and date < self.start_date:
-            return False
-        if self.end_date is not None and date > self.end_date:
+        date = _date(str(row["contest_date"]), ValueError).isoformat()
+        if not (wanted.start_date or date) <= date <= (wanted.end_date or date):
             return False
         release = row.get("release")
-        return release is None or int(str(release).removeprefix("v")) in self.shards
+        shards = _shards(wanted.release_version)
+        return release is None or int(str(release).removeprefix("v")) in shards
 
     def _task(self, row: Row, identifier: str, prompt: str, **fields: Any) -> LiveCodeTask:
         empty: dict[str, Any] = {
@@ -175,37 +194,37 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             "expected": "",
             "gold": None,
         }
+        scenario = self.settings.scenario
         known = {
-            "scenario": self.scenario,
+            "scenario": scenario,
             "difficulty": row["difficulty"],
             "platform": row.get("platform", "leetcode"),
             "date": str(row["contest_date"])[:10],
         }
-        base = {"id": identifier, "prompt": prompt, "scenario": self.scenario, "metadata": known}
+        base = {"id": identifier, "prompt": prompt, "scenario": scenario, "metadata": known}
         return LiveCodeTask(**{**base, **empty, **fields})  # type: ignore[typeddict-item]
 
     def _program_task(self, row: Row) -> LiveCodeTask | None:
         identifier = str(row["question_id"])
-        problem = row if "public_test_cases" in row else self.problems().get(identifier)
+        problem = row if "public_test_cases" in row else self._problems().get(identifier)
         if problem is None:
             return None  # an eval file may cover more problems than there are tests for
         public, private = problem["public_test_cases"], problem.get("private_test_cases")
-        if private is None and self.tests == "all":
+        if private is None and self.settings.tests == "all":
             raise ValueError(
                 f"{identifier} has no private tests; --option tests=public grades with the samples "
                 "alone, which is not the official score"
             )
-        private = private if self.tests == "all" else None
-        cases = read_cases(public, "public tests") + self._private_cases(private)
-        if not cases:
-            if self.tests == "public":
+        private = private if self.settings.tests == "all" else None
+        if not _cases(public, private):
+            if self.settings.tests == "public":
                 return None
             raise ValueError(f"{identifier} has no tests")
         metadata = problem.get("metadata") or "{}"
         metadata = json.loads(metadata) if isinstance(metadata, str) else metadata
         starter = row.get("starter_code") or ""
         prompt = prompts.code_generation(row["question_content"], starter)
-        if self.scenario == "selfrepair":
+        if self.settings.scenario == "selfrepair":
             if row["graded_list"][0]:
                 return None  # there is nothing to repair
             fault = row["metadata"][0]
@@ -222,17 +241,18 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             gold=row.get("solution") or self._stored_solution(identifier),
         )
 
-    def _private_cases(self, private: Any) -> list[Case]:
-        return [] if private in (None, "") else read_cases(private, "private tests")
+    def _problems(self) -> Mapping[str, Row]:
+        """Code generation rows by id: the tests of a scenario whose own rows have none."""
+        dataset = self._dataset("codegeneration")
+        return _by_id(dataset.source()) if dataset.place().is_dir() else {}
 
     def _stored_solution(self, identifier: str) -> str | None:
         """A program that an evaluation file beside the data says upstream passed."""
-        if not self.place().is_dir():
-            return None
-        return _passing(self.place()).get(identifier)
+        place = self.dataset().place()
+        return _passing(place).get(identifier) if place.is_dir() else None
 
     def _execution_task(self, row: Row) -> LiveCodeTask:
-        prompt = prompts.code_execution(row["code"], row["input"], thinking=self.thinking)
+        prompt = prompts.code_execution(row["code"], row["input"], thinking=self.settings.thinking)
         return self._task(
             row,
             str(row["id"]),
@@ -261,9 +281,9 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     # Answers
 
     def extract(self, task: LiveCodeTask, reply: str) -> Submission:
-        if self.scenario == "codeexecution":
-            answer = replies.execution_answer(reply, thinking=self.thinking)
-        elif self.scenario == "testoutputprediction":
+        if self.settings.scenario == "codeexecution":
+            answer = replies.execution_answer(reply, thinking=self.settings.thinking)
+        elif self.settings.scenario == "testoutputprediction":
             answer = replies.test_output(reply)
         else:
             answer = replies.code(reply)
@@ -271,18 +291,17 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
 
     def grade(self, task: LiveCodeTask, submission: Submission, env: Environment) -> Verdict:
         answer = submission.text
-        if self.scenario == "codeexecution":
+        if self.settings.scenario == "codeexecution":
             verdict = grading.code_execution(task["code"], task["call"], task["expected"], answer)
-        elif self.scenario == "testoutputprediction":
+        elif self.settings.scenario == "testoutputprediction":
             verdict = grading.test_output(answer, task["expected"])
         else:
-            cases = read_cases(task["public"], "public tests")
-            cases += self._private_cases(task["private"])
+            cases = _cases(task["public"], task["private"])
             verdict = grading.program(answer, cases, task["function"])
         extra: dict[str, JSON] = dict(task.get("metadata", {}))
         if task["id"] in DISPUTED:
             extra["disputed"] = True
-        if self.tests == "public":
+        if self.settings.tests == "public":
             extra["tests"] = "public"
         return Verdict(verdict.passed, verdict.why, metrics={**verdict.metrics, **extra})
 
@@ -293,20 +312,24 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         gold = task["gold"]
         if not gold:
             return
-        if self.scenario in ("codegeneration", "selfrepair"):
+        if self._asks_for_program:
             wrong: Iterable[str] = mutate.python(gold)
-        elif self.scenario == "codeexecution":
+        elif self.settings.scenario == "codeexecution":
             wrong = (repr(value) for value in mutate.values(ast.literal_eval(gold)))
         else:
             values = mutate.values(json.loads(task["expected"]))
             wrong = (f"assert {task['call']} == {value!r}" for value in values)
         yield from map(Submission, wrong)
 
+    def attacks(self, task: LiveCodeTask) -> Iterable[tuple[str, Submission]]:
+        if not self._asks_for_program:
+            yield from ((name, Submission(text)) for name, text in HOSTILE_VALUES.items())
+
     def read_predictions(self, path: Path) -> Iterable[Prediction]:
         """Also the files of the repository: lists of codes, outputs or predictions per problem."""
         found = list(rows(path))
         if not any(_LISTS & row.keys() for row in found):
-            yield from super().read_predictions(path)
+            yield from common_predictions(self, path)
             return
         tasks = {task["id"]: task for task in self.tasks()}
         for number, row in enumerate(found):
@@ -322,36 +345,33 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
                 yield Prediction(identifier, make(answer or ""))
 
     def _prediction_id(self, row: Row, where: str) -> str:
-        if self.scenario == "testoutputprediction" and "test_id" in row:
+        scenario = self.settings.scenario
+        if scenario == "testoutputprediction" and "test_id" in row:
             return f"{row['question_id']}_{row['test_id']}"
-        identifier = row.get("id") if self.scenario == "codeexecution" else row.get("question_id")
+        identifier = row.get("id") if scenario == "codeexecution" else row.get("question_id")
         if identifier is None:
-            raise DatasetError(f"{where}: no id of a {self.scenario} problem")
+            raise DatasetError(f"{where}: no id of a {scenario} problem")
         return str(identifier)
-
-    def options(self) -> dict[str, JSON]:
-        return {
-            "scenario": self.scenario,
-            "start_date": self.start_date and self.start_date.isoformat(),
-            "end_date": self.end_date and self.end_date.isoformat(),
-            "difficulty": self.difficulty,
-            "platform": self.platform,
-            "release_version": self.release_version,
-            "tests": self.tests,
-            "thinking": self.thinking,
-        }
 
 
 _LISTS = frozenset({"code_list", "output_list", "pred_list"})
 
 
-def _date(text: str | None) -> datetime | None:
-    if text is None:
-        return None
+def _files(place: Path) -> list[Path]:
+    """The shards of code generation in a directory."""
+    return [place / name for name in SHARDS if (place / name).exists()]
+
+
+def _cases(public: Any, private: Any) -> list[Case]:
+    cases = read_cases(public, "public tests")
+    return cases if private in (None, "") else cases + read_cases(private, "private tests")
+
+
+def _date(text: str, refusal: type[Exception]) -> datetime:
     try:
         return datetime.fromisoformat(text).replace(tzinfo=None)
-    except ValueError:
-        raise DatasetError(f"livecodebench: not a date (YYYY-MM-DD): {text!r}") from None
+    except (TypeError, ValueError):
+        raise refusal(f"livecodebench: not a date (YYYY-MM-DD): {text!r}") from None
 
 
 def _shards(release: str) -> range:
@@ -362,7 +382,7 @@ def _shards(release: str) -> range:
         return range(1, int(found[1]) + 1)
     if found := re.fullmatch(rf"v([1-{RELEASES}])(?:_v([1-{RELEASES}]))?", release):
         return range(int(found[1]), int(found[2] or found[1]) + 1)
-    raise DatasetError(
+    raise UsageError(
         f"livecodebench: no release '{release}'; there are release_v1 to release_v{RELEASES}, "
         f"release_latest, v1 to v{RELEASES}, and ranges such as v2_v4"
     )
@@ -371,6 +391,12 @@ def _shards(release: str) -> range:
 def _call_text(function: str, case: Case) -> str:
     arguments = ", ".join(repr(json.loads(line)) for line in case["input"].split("\n"))
     return f"{function}({arguments})"
+
+
+@lru_cache(maxsize=1)
+def _by_id(source: Path) -> dict[str, Row]:
+    files = _files(source) or [source]
+    return {str(row["question_id"]): row for file in files for row in rows(file)}
 
 
 @lru_cache(maxsize=4)

@@ -6,26 +6,41 @@ hendrycks/math and math-verify say of the same answer is in the metrics.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, get_args
+from typing import Literal
 
 from chimera.environments.base import Environment
-from chimera.errors import DatasetError
+from chimera.eval.benchmark import OfficialGrader
 from chimera.eval.benchmarks._math500.grading import compare
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
 Grader = Literal["prm800k", "math-verify", "hendrycks"]
-RULES: tuple[Grader, ...] = get_args(Grader)
+RULES: Mapping[Grader, str] = {
+    "prm800k": "openai/prm800k grader",
+    "math-verify": "math-verify 0.9.0",
+    "hendrycks": "hendrycks/math is_equiv",
+}
+OFFICIAL = Path(__file__).parent / "_math500/official.py"
 PROMPT = (
     "Solve this problem. Reason step by step, then put your final answer, and nothing else, "
     "within \\boxed{{}}.\n\n{problem}"
 )
+
+
+@dataclass(frozen=True, slots=True)
+class MathOptions(Options):
+    subject: str | None = option(None, "problems of this subject alone, e.g. `Algebra`")
+    level: int | None = option(None, "problems of this level alone, 1 to 5")
+    grader: Grader = option("prm800k", "the rule that `passed` follows")
 
 
 class MathTask(Task):
@@ -34,29 +49,33 @@ class MathTask(Task):
 
 class MATH500Benchmark(DatasetBenchmark[MathTask]):
     slug = "math-500"
+    aliases = ("math500",)
+    description = "500 competition problems with a single final answer"
+    needs = ("chimera[math]",)
     setup = "Get it with `chimera datasets pull math-500`, or put test.jsonl of MATH-500 there."
     files = ("test.jsonl", "math_500.jsonl", "test.json", "test.parquet", "MATH-test-5000.jsonl.gz")
+    sources = (
+        Item(
+            "test.jsonl",
+            HubFile(
+                "HuggingFaceH4/MATH-500", "test.jsonl", "ff5b20257d8185524591543f8ff5993951537bb8"
+            ),
+        ),
+    )
+    path_parameter = "problems_path"
     grading = "none"
+    attack_kind = "text"
 
-    def __init__(
-        self,
-        problems_path: str | Path | None = None,
-        limit: int | None = None,
-        subject: str | None = None,
-        level: int | None = None,
-        grader: Grader = "prm800k",
-    ) -> None:
-        super().__init__(problems_path, limit)
-        if grader not in RULES:
-            raise DatasetError(f"math-500: no grader '{grader}'; there are: {', '.join(RULES)}")
-        self.subject, self.level, self.grader = subject, level, grader
+    option_type = MathOptions
+    settings: MathOptions
 
     def task(self, row: Row) -> MathTask | None:
         subject = str(row.get("subject") or row["type"])
         level = int(str(row["level"]).removeprefix("Level ").replace("?", "0"))
-        if self.subject is not None and subject.lower() != self.subject.lower():
+        wanted = self.settings
+        if wanted.subject is not None and subject.lower() != wanted.subject.lower():
             return None
-        if self.level is not None and level != self.level:
+        if wanted.level is not None and level != wanted.level:
             return None
         answer = row.get("answer")
         if answer is None:
@@ -81,11 +100,12 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
         if not answer.strip():
             return Verdict(False, "no final answer in the reply", metrics={"corrected": False})
         results = {rule: compare(answer, task["answer"], rule=rule) for rule in RULES}
-        passed = results[self.grader].equal
+        rule = self.settings.grader
+        passed = results[rule].equal
         limit = next((result.limit for result in results.values() if result.limit), None)
-        why = f"{answer[:80]!r} {'is' if passed else 'is not'} {task['answer']!r} by {self.grader}"
+        why = f"{answer[:80]!r} {'is' if passed else 'is not'} {task['answer']!r} by {rule}"
         metrics: dict[str, JSON] = {
-            rule.replace("-", "_"): result.equal for rule, result in results.items()
+            name.replace("-", "_"): result.equal for name, result in results.items()
         }
         metrics["corrected"] = passed or results["math-verify"].equal
         metrics |= dict(task.get("metadata", {}))
@@ -93,11 +113,15 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             metrics["limit"] = limit
         return Verdict(passed, why, metrics=metrics)
 
+    def graded_as(self) -> str:
+        return RULES[self.settings.grader]
+
     def gold(self, task: MathTask) -> Submission:
         return Submission(text=task["answer"])
 
     def mutants(self, task: MathTask) -> Iterable[Submission]:
         return (Submission(text=text) for text in mutate.answers(task["answer"]))
 
-    def options(self) -> dict[str, JSON]:
-        return {"subject": self.subject, "level": self.level, "grader": self.grader}
+    def official_grader(self, tasks: Sequence[MathTask]) -> OfficialGrader:
+        settings = {"gold": {task["id"]: task["answer"] for task in tasks}}
+        return OfficialGrader("math-verify", OFFICIAL, settings)

@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from pathlib import Path
+from dataclasses import dataclass
+from functools import cached_property
 from typing import TYPE_CHECKING
 
-from chimera.errors import DatasetError
-from chimera.eval.benchmarks.swe_bench import Images, SWEBench, SWEBenchConfig
-from chimera.eval.data.datasets import datasets_dir
-from chimera.eval.kits.reports.swebench_logs import Version
-from chimera.eval.kits.repositories.swe_instance import SourceKind
+from chimera.eval.benchmarks.swe_bench import SWEBench, SWEBenchConfig, SWEBenchOptions
+from chimera.eval.options import option
 
 if TYPE_CHECKING:
     from chimera.agents.compaction import SummaryCompaction
@@ -18,45 +15,33 @@ if TYPE_CHECKING:
     from chimera.tools.base import Tool
 
 
+@dataclass(frozen=True, slots=True)
+class SWEBenchVerifiedOptions(SWEBenchOptions):
+    max_steps: int = option(500, "steps of an agent; a number given to the agent wins", least=1)
+    ipython: bool = option(True, "whether an agent has IPython in its environment")
+    condense_every_n_steps: int = option(
+        25, "steps after which a conversation is condensed; 0: never", least=0
+    )
+
+
 class SWEBenchVerified(SWEBench):
     slug = "swe-bench-verified"
+    aliases = ("swebench-verified",)
+    description = "The 500 instances of SWE-bench that people checked, with room for long work"
     setup = "Download SWE-bench Verified (500 instances) into it, as JSONL or Parquet."
     files = ("swe_bench_verified.{split}.jsonl.gz", "swe_bench_verified.{split}.jsonl",
              "{split}.parquet", "{split}.jsonl", "{split}.json")  # fmt: skip
+    shares = ("swe-bench",)
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        split: str = "test",
-        max_steps: int = 500,
-        ipython: bool = True,
-        condense_every_n_steps: int = 25,
-        *,
-        source: SourceKind = "auto",
-        repositories: str | None = None,
-        images: Images = "auto",
-        base_image: str = "debian:bookworm-slim",
-        keep_images: bool = False,
-        interpreters: Sequence[str] | None = None,
-        test_timeout: float = 1800.0,
-        rule: Version = "5.0",
-    ) -> None:
-        super().__init__(
-            dataset_path,
-            limit,
-            split,
-            source=source,
-            repositories=repositories,
-            images=images,
-            base_image=base_image,
-            keep_images=keep_images,
-            interpreters=interpreters,
-            test_timeout=test_timeout,
-            rule=rule,
-        )
-        self.config = SWEBenchConfig(
-            max_steps=max_steps, ipython=ipython, condense_every_n_steps=condense_every_n_steps
+    option_type = SWEBenchVerifiedOptions
+    settings: SWEBenchVerifiedOptions
+
+    @cached_property
+    def config(self) -> SWEBenchConfig:
+        return SWEBenchConfig(
+            max_steps=self.settings.max_steps,
+            ipython=self.settings.ipython,
+            condense_every_n_steps=self.settings.condense_every_n_steps,
         )
 
     @property
@@ -75,13 +60,3 @@ class SWEBenchVerified(SWEBench):
 
     def should_condense(self, step: int) -> bool:
         return self.config.should_condense(step)
-
-    def place(self) -> Path:
-        """Its own directory, or the one it shares with Lite."""
-        try:
-            return super().place()
-        except DatasetError:
-            shared = datasets_dir() / "swe-bench"
-            if self.dataset_path is None and shared.exists():
-                return shared
-            raise

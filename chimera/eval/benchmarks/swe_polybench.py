@@ -6,19 +6,24 @@ import ast
 import json
 import re
 from collections.abc import Sequence
-from pathlib import Path
-from typing import Any, Literal
+from dataclasses import KW_ONLY, dataclass
+from typing import Any, Literal, get_args
 
-from chimera.environments.base import Environment
-from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.environments.base import Environment, Machine, machine
+from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks._swe_polybench import logs as polybench_logs
-from chimera.eval.benchmarks._swe_polybench import retrieval
-from chimera.eval.benchmarks._swe_polybench.watch_command import WatchedRun, run_watched
+from chimera.eval.benchmarks._swe_polybench import logs, retrieval
+from chimera.eval.benchmarks._swe_polybench.witnessed_run import WitnessedRun, run_witnessed
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.repositories import checkout, patches
-from chimera.eval.kits.repositories.patch_apply import Chain, apply_submission, put_tests
-from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.apply import Chain, apply_submission, put_tests
+from chimera.eval.kits.patches.steering import PACKAGE_KEYS
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.benchmark import (
+    PatchBenchmark,
+    Reference,
+    RepositoryOptions,
+)
 from chimera.eval.kits.repositories.source import (
     GitRepository,
     Source,
@@ -27,6 +32,7 @@ from chimera.eval.kits.repositories.source import (
 )
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
@@ -47,12 +53,10 @@ APPLICATION = Chain(
     )
 )
 TIMEOUTS = {"java": 1800.0}
-LANGUAGES = ("java", "javascript", "typescript", "python")
-
-#: What of package.json decides which tests run and how.
-RUNNER_KEYS = ("scripts", "mocha", "jest", "ava", "nyc", "c8", "karma")
 
 Split = Literal["full", "pb500", "verified"]
+Language = Literal["java", "javascript", "typescript", "python"]
+LANGUAGES = get_args(Language)
 
 
 class PolyBenchTask(Task):
@@ -68,50 +72,38 @@ class PolyBenchTask(Task):
     modified_nodes: list[str] | None
 
 
+@dataclass(frozen=True, slots=True)
+class PolyBenchOptions(RepositoryOptions):
+    split: Split = option("pb500", "which set: 2,110, 500 or 382 instances")
+    language: Language | None = option(None, "only instances in this language")
+    _: KW_ONLY
+    test_timeout: float | None = option(
+        None, "seconds for one run of the tests; otherwise 1800 for Java, else 1200"
+    )
+
+    def __post_init__(self) -> None:
+        if isinstance(self.language, str):
+            object.__setattr__(self, "language", self.language.lower())
+        Options.__post_init__(self)
+
+
 class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     slug = "swe-polybench"
+    aliases = ("polybench",)
+    description = "Issues of Java, JavaScript, TypeScript and Python repositories"
     setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
+    files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet",
+             "polybench_full_record*.json")  # fmt: skip
+    needs = ("docker, or the languages' tools and bubblewrap",)
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        split: Split = "pb500",
-        language: str | None = None,
-        limit: int | None = None,
-        *,
-        repositories: str | None = None,
-        test_timeout: float | None = None,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        if split not in ("full", "pb500", "verified"):
-            raise UsageError(f"split must be full, pb500 or verified, got {split!r}")
-        if language is not None and language.lower() not in LANGUAGES:
-            raise UsageError(f"language must be one of {', '.join(LANGUAGES)}, got {language!r}")
-        self.split = split
-        self.language = language.lower() if language else None
-        self.repositories = repositories
-        self.test_timeout = test_timeout
-
-    def source(self) -> Path:
-        place = self.place()
-        if place.is_dir():
-            names = [
-                f"{self.split}{ending}" for ending in (".jsonl", ".jsonl.gz", ".csv", ".parquet")
-            ]
-            for name in names:
-                if (place / name).exists():
-                    return place / name
-            whole = sorted(place.glob("polybench_full_record*.json"))
-            if whole:
-                return whole[0]
-            raise self._missing(place)
-        return place
+    option_type = PolyBenchOptions
+    settings: PolyBenchOptions
 
     def task(self, row: Row) -> PolyBenchTask | None:
         language = str(row["language"]).lower()
         if language not in LANGUAGES:
             raise DatasetError(f"{row['instance_id']}: language {row['language']!r} is not known")
-        if self.language is not None and language != self.language:
+        if self.settings.language not in (None, language):
             return None
         repo = str(row["repo"])
         statement = str(row["problem_statement"])
@@ -137,27 +129,21 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
 
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
-        if getattr(start, "backend", "") == "docker":
+        if start.backend == "docker":
             image = f"polybench_{task['language']}_{task['id']}".lower()
-            env = checkout.open_image(image, start)
-            try:
-                checkout.hide_history(env)
-            except BaseException:
-                env.close()
-                raise
-            return env
+            return checkout.open_image(image, start, prepare=checkout.hide_history)
         return checkout.open_tree(base_tree(self._source(task)), start)
 
     def _source(self, task: PolyBenchTask) -> Source:
-        if not self.repositories:
+        if not self.settings.repositories:
             return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
         names = (task["repo"], task["id"], task["repo"].replace("/", "__"))
-        return clone_or_copy(self.repositories, names, task["base_commit"])
+        return clone_or_copy(self.settings.repositories, names, task["base_commit"])
 
     # --- submissions
 
-    def known(self, task: PolyBenchTask) -> Known:
-        return Known(task["patch"], task["test_patch"], task["fail_to_pass"])
+    def reference(self, task: PolyBenchTask) -> Reference:
+        return Reference(task["patch"], task["test_patch"], task["fail_to_pass"])
 
     # --- grading
 
@@ -168,12 +154,13 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             return Verdict(
                 False, "the submission is an empty patch", metrics={**metrics, "generation": False}
             )
+        env = machine(env)
         before = _sources(env, patch)
         application = apply_submission(
             env,
             patch,
             root=TESTBED,
-            test_paths=patches.paths(task["test_patch"]),
+            test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
         )
@@ -187,22 +174,19 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             )
         after = _sources(env, patch)
         metrics["cst_node_recall"] = cst_node_recall(task["modified_nodes"], patch, before, after)
-        if application.steering:
-            metrics["steering_files"] = list(application.steering)
-        if application.overridden:
-            metrics["overridden_test_files"] = list(application.overridden)
+        metrics.update(application.undone())
         if not put_tests(env, task["test_patch"], root=TESTBED):
             raise GraderError("the test patch does not apply to the base commit")
-        if "package.json" in application.changed and "package.json" not in patches.paths(
+        if "package.json" in application.changed and "package.json" not in diffs.paths(
             task["patch"]
         ):
             metrics["restored_scripts"] = _keep_scripts(env)
         return self._tested(task, env, metrics)
 
-    def _tested(self, task: PolyBenchTask, env: Environment, metrics: dict[str, JSON]) -> Verdict:
-        timeout = self.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
-        reader = polybench_logs.reader(task["repo"], task["language"])
-        run = run_watched(
+    def _tested(self, task: PolyBenchTask, env: Machine, metrics: dict[str, JSON]) -> Verdict:
+        timeout = self.settings.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
+        reader = logs.reader(task["repo"], task["language"])
+        run = run_witnessed(
             env,
             task["test_command"],
             language=task["language"],
@@ -245,13 +229,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         evidence["failed_tests"] = sorted(results.failed)
         return Verdict(not why, why, metrics=metrics, evidence=evidence)
 
-    def options(self) -> dict[str, JSON]:
-        return {
-            "split": self.split,
-            "language": self.language,
-            "repositories": self.repositories,
-            "test_timeout": self.test_timeout,
-        }
+    def graded_as(self) -> str:
+        return "SWE-PolyBench's pass rule (June 2026)"
 
 
 def localization_accuracy(gold: str, patch: str) -> dict[str, float]:
@@ -270,7 +249,7 @@ def cst_node_recall(
 
 
 def shortcomings(
-    results: polybench_logs.Results, fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]
+    results: logs.Results, fail_to_pass: Sequence[str], pass_to_pass: Sequence[str]
 ) -> tuple[list[str], list[str]]:
     """The official rule: F2P tests that did not pass, P2P tests that failed; both must be none."""
     missing = [name for name in fail_to_pass if name not in results.passed]
@@ -294,13 +273,13 @@ def _nodes(value: Any) -> list[str] | None:
     return [str(node) for node in value] if value else None
 
 
-def _keep_scripts(env: Environment) -> list[str]:
+def _keep_scripts(env: Machine) -> list[str]:
     """Put back the parts of package.json that say how tests are run; the parts that differed."""
     base = env.run_command("git show HEAD:package.json", cwd=TESTBED)
     try:
         before = json.loads(base.stdout or b"{}")
         after = json.loads(env.read_file(f"{TESTBED}/package.json"))
-        changed = [key for key in RUNNER_KEYS if before.get(key) != after.get(key)]
+        changed = [key for key in PACKAGE_KEYS if before.get(key) != after.get(key)]
     except (OSError, ValueError, AttributeError):
         return []  # a package.json that cannot be read runs no tests
     kept = {key: value for key, value in after.items() if key not in changed}
@@ -310,9 +289,9 @@ def _keep_scripts(env: Environment) -> list[str]:
     return changed
 
 
-def _sources(env: Environment, patch: str) -> dict[str, bytes]:
+def _sources(env: Machine, patch: str) -> dict[str, bytes]:
     found = {}
-    for file in patches.parse(patch):
+    for file in diffs.parse(patch):
         if file.old and file.old == file.new and not re.search(r"(^|/)\.\.(/|$)", file.old):
             try:
                 found[file.old] = env.read_file(f"{TESTBED}/{file.old}")
@@ -321,7 +300,7 @@ def _sources(env: Environment, patch: str) -> dict[str, bytes]:
     return found
 
 
-def _why(results: polybench_logs.Results, missing: list[str], broken: list[str]) -> str:
+def _why(results: logs.Results, missing: list[str], broken: list[str]) -> str:
     """Why the official rule does not hold; "" when it does."""
     if not results:
         return "the log has no test results"
@@ -330,7 +309,7 @@ def _why(results: polybench_logs.Results, missing: list[str], broken: list[str])
     return f"broken: {', '.join(broken[:3])}" if broken else ""
 
 
-def _forged(run: WatchedRun, results: polybench_logs.Results, names: list[str]) -> str:
+def _forged(run: WitnessedRun, results: logs.Results, names: list[str]) -> str:
     """Why a log that shows all as passed is not believed."""
     if unseen := run.unconfirmed(names):
         ended = "" if run.finished else ", and the runner never came to its end"

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
-from dataclasses import replace
+from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment, EnvironmentSpec
-from chimera.errors import GraderError, UsageError
+from chimera.environments.base import Environment, Machine
+from chimera.environments.reopened import ReopenedMachine
+from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swt_bench.generated_tests import (
     Judgement,
@@ -18,22 +19,21 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
     judge,
 )
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
-from chimera.eval.benchmarks._swt_bench.reopened import ReopenedEnvironment
 from chimera.eval.data.datasets import datasets_dir
-from chimera.eval.data.rows import Row
-from chimera.eval.kits.repositories import checkout, patches
-from chimera.eval.kits.repositories.hostile import new_file
-from chimera.eval.kits.repositories.patch_benchmark import Known, PatchBenchmark
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.benchmark import Reference
+from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
 from chimera.eval.kits.repositories.patch_tests import run_plan
 from chimera.eval.kits.repositories.swe_instance import (
     Annexes,
-    SourceKind,
     SWEBenchInstance,
     SWEBenchTask,
     directives,
-    interpreters_named,
 )
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
 
@@ -56,95 +56,65 @@ Mode = Literal["unit_test", "reproduction"]
 Split = Literal["lite", "verified"]
 
 
-class SWTBench(PatchBenchmark[SWEBenchTask]):
+@dataclass(frozen=True, slots=True)
+class SWTBenchOptions(InstanceOptions):
+    split: Split = option("lite", "the instances of SWE-bench Lite, or those of Verified")
+    mode: Mode = option("unit_test", "tests for the repository's suite, or one script")
+    _: KW_ONLY
+    coverage: bool = option(True, "measure change coverage; without it runs take half the time")
+    reproduction_script: str = option("reproduction.py", "where `reproduction` looks for it")
+
+
+class SWTBench(InstanceBenchmark):
     slug = "swt-bench"
+    aliases = ("swtbench",)
+    description = "Write tests that fail because of an issue and pass once it is resolved"
     setup = "Put SWE-bench Lite or Verified less SWT-Bench's exclusions into it, as JSONL."
+    files = ("swt_bench_{split}.jsonl.gz", "swt_bench_{split}.jsonl", "swt_bench_{split}.parquet",
+             "swt_bench_{split}.json")  # fmt: skip
+    needs = ("bubblewrap", "packages of each instance")
     environments = ("bubblewrap", "docker")
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        split: Split = "lite",
-        mode: Mode = "unit_test",
-        *,
-        coverage: bool = True,
-        reproduction_script: str = "reproduction.py",
-        source: SourceKind = "auto",
-        repositories: str | None = None,
-        interpreters: Sequence[str] | None = None,
-        test_timeout: float = 1800.0,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        if split not in ("lite", "verified"):
-            raise UsageError(f"split must be lite or verified, got {split!r}")
-        if mode not in ("unit_test", "reproduction"):
-            raise UsageError(f"mode must be unit_test or reproduction, got {mode!r}")
-        self.split, self.mode, self.coverage = split, mode, coverage
-        self.reproduction_script = reproduction_script
-        self.source_kind, self.repositories = source, repositories
-        self.interpreters = interpreters_named(interpreters)
-        self.test_timeout = test_timeout
-        self._annexes: Annexes | None = None
+    option_type = SWTBenchOptions
+    settings: SWTBenchOptions
 
-    def source(self) -> Path:
-        place = self.place()
-        if place.is_dir():
-            stem = f"swt_bench_{self.split}"
-            for name in (f"{stem}.jsonl.gz", f"{stem}.jsonl", f"{stem}.parquet", f"{stem}.json"):
-                if (place / name).exists():
-                    return place / name
-            raise self._missing(place)
-        return place
+    def prompt(self) -> str:
+        how = HOW[self.settings.mode].format(script=self.settings.reproduction_script)
+        return PROMPT.replace("{how}", how)
 
-    def task(self, row: Row) -> SWEBenchTask:
-        if self._annexes is None:
-            beside = Annexes.beside(self.source())
-            self._annexes = (
-                beside if beside.settings else Annexes.beside(datasets_dir() / "swe-bench")
-            )
-        how = HOW[self.mode].format(script=self.reproduction_script)
-        prompt = PROMPT.replace("{how}", how)
-        return self._annexes.complete(SWEBenchInstance.from_row(row)).to_task(prompt)
+    def annexes(self, source: Path) -> Annexes:
+        beside = Annexes.beside(source)
+        return beside if beside.settings else Annexes.beside(datasets_dir() / "swe-bench")
 
     # --- environments
 
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        return checkout.open_virtualenv(self._setup(task), start)
+        return checkout.open_virtualenv(self.setup_of(task["instance"]), start)
 
     def open_grading_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        setup = self._setup(task)
-        mounts = self._tool(task).mounts() if self.coverage else {}
-
-        def with_mounts(spec: EnvironmentSpec) -> Environment:
-            return start(replace(spec, mounts={**spec.mounts, **mounts}))
-
-        return ReopenedEnvironment(lambda: checkout.open_virtualenv(setup, with_mounts))
-
-    def _setup(self, task: SWEBenchTask) -> checkout.PythonSetup:
-        return task["instance"].setup(self.source_kind, self.repositories, self.interpreters)
+        setup = self.setup_of(task["instance"])
+        mounts = self._tool(task).mounts() if self.settings.coverage else {}
+        return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
 
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
-        return coverage_tool(self._setup(task).environment().python)
+        return coverage_tool(self.setup_of(task["instance"]).environment().python)
 
     # --- submissions
 
-    def known(self, task: SWEBenchTask) -> Known:
+    def reference(self, task: SWEBenchTask) -> Reference:
         instance = task["instance"]
-        return Known(instance.test_patch, instance.test_patch, instance.fail_to_pass)
+        return Reference(instance.test_patch, instance.test_patch, instance.fail_to_pass)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
         """The golden test patch; there is none for reproduction scripts."""
-        if self.mode == "reproduction":
+        if self.settings.mode == "reproduction":
             return None
         return Submission(text=task["instance"].test_patch, form="model_patch")
 
     def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
         yield Submission(form="model_patch")
-        files = [
-            f.new for f in patches.parse(task["instance"].test_patch) if f.old is None and f.new
-        ]
-        if not files:
+        created = [f for f in diffs.parse(task["instance"].test_patch) if f.old is None and f.new]
+        if not created:
             yield Submission(text=task["instance"].patch, form="model_patch")
 
     def attacks(self, task: SWEBenchTask) -> Iterable[tuple[str, Submission]]:
@@ -160,7 +130,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
     # --- grading
 
     def grade(self, task: SWEBenchTask, submission: Submission, env: Environment) -> Verdict:
-        if not isinstance(env, ReopenedEnvironment):
+        if not isinstance(env, ReopenedMachine):
             raise GraderError("SWT-Bench grades in environments that it opens itself")
         instance, patch = task["instance"], submission.text
         if not patch.strip():
@@ -175,14 +145,14 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
         judgement = judge(submitted, base)
         metrics: dict[str, JSON] = {
             "patch_exists": True,
-            "mode": self.mode,
+            "mode": self.settings.mode,
             "added_f2p": len(judgement.added_f2p),
             "f_to_p": bool(judgement.added_f2p),
             "f_to_x": judgement.fail_to_any,
             "p_to_p": judgement.added_p2p,
             "w": judgement.well_formed,
         }
-        if self.coverage and self.mode == "unit_test":
+        if self.settings.coverage and self.settings.mode == "unit_test":
             gold = self._pair(task, env, instance.test_patch, instance.test_patch)
             if gold is None:
                 raise GraderError("the golden test patch does not apply to the base commit")
@@ -199,7 +169,7 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
         return Verdict(judgement.resolved, _why(judgement), metrics=metrics, evidence=evidence)
 
     def _pair(
-        self, task: SWEBenchTask, env: ReopenedEnvironment, directed_by: str, tests: str
+        self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
     ) -> Pair | None:
         """The test files of `directed_by`, with the patch `tests` in, without and with the fix."""
         runs = []
@@ -210,34 +180,25 @@ class SWTBench(PatchBenchmark[SWEBenchTask]):
                 runs.append(self._run(task, inside, directed_by))
         return Pair(*runs)
 
-    def _run(self, task: SWEBenchTask, env: Environment, directed_by: str) -> Run:
-        if self.mode == "reproduction":
-            script = ["python", f"{TESTBED}/{self.reproduction_script}"]
-            result = env.run_command(script, cwd=TESTBED, timeout=self.test_timeout)
+    def _run(self, task: SWEBenchTask, env: Machine, directed_by: str) -> Run:
+        if self.settings.mode == "reproduction":
+            script = ["python", f"{TESTBED}/{self.settings.reproduction_script}"]
+            result = env.run_command(script, cwd=TESTBED, timeout=self.settings.test_timeout)
             if result.timed_out:
                 return Run()
             return Run({"reproduction_script": "FAILED" if result.exit_code else "PASSED"})
         instance = task["instance"]
-        plan = instance.plan(timeout=self.test_timeout, in_official_image=False)
+        plan = instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
         plan = replace(plan, command=_directed(plan.command, instance, directed_by))
-        if not self.coverage:
+        if not self.settings.coverage:
             return Run(run_plan(plan, env).trusted())
-        files = [f.path for f in patches.parse(instance.patch) if f.path.endswith(".py")]
+        files = [f.path for f in diffs.parse(instance.patch) if f.path.endswith(".py")]
         tool = self._tool(task)
-        outcome = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
-        return Run(outcome.trusted(), tool.read(env, TESTBED))
+        run = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
+        return Run(run.trusted(), tool.read(env, TESTBED))
 
-    def options(self) -> dict[str, JSON]:
-        return {
-            "split": self.split,
-            "mode": self.mode,
-            "coverage": self.coverage,
-            "reproduction_script": self.reproduction_script,
-            "source": self.source_kind,
-            "repositories": self.repositories,
-            "interpreters": dict(self.interpreters),
-            "test_timeout": self.test_timeout,
-        }
+    def graded_as(self) -> str:
+        return "logic-star-ai/swt-bench (July 2026), logs as swebench 5.0"
 
 
 def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
@@ -259,17 +220,17 @@ def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
     }
 
 
-def _applied(env: Environment, patch: str) -> bool:
+def _applied(env: Machine, patch: str) -> bool:
     if not patch.strip():
         return True
-    if patches.reaches_into_git(patch):
+    if diffs.reaches_into_git(patch):
         return False
     env.write_file("/tmp/change.diff", patch if patch.endswith("\n") else patch + "\n")
     command = "git apply --verbose --whitespace=nowarn /tmp/change.diff && rm /tmp/change.diff"
     return env.run_command(command, cwd=TESTBED, timeout=120).exit_code == 0
 
 
-def _as_applied(env: ReopenedEnvironment, patch: str) -> str:
+def _as_applied(env: ReopenedMachine, patch: str) -> str:
     """The patch with the line numbers it has in the tree, where it may apply with offsets."""
     with env.fresh() as inside:
         if not _applied(inside, patch):

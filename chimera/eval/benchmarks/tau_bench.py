@@ -9,21 +9,29 @@ from __future__ import annotations
 import json
 import sys
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
-from chimera.cache import file_digest
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks._tau_bench.benchmark import Conversations, TauTask, submission
+from chimera.eval.benchmarks._tau_bench.benchmark import (
+    ConversationOptions,
+    Conversations,
+    TauTask,
+    submission,
+)
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import Item, PackageFolder
+from chimera.eval.kits.judge import Judge
+from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction
 from chimera.types import JSON
 
 if TYPE_CHECKING:
     from chimera.eval.benchmarks._tau_bench.domains import Domain, LegacyDomain
-    from chimera.eval.benchmarks._tau_bench.rewards import Judge, Reward
+    from chimera.eval.benchmarks._tau_bench.rewards import Reward
 
 AGENT_RULES = """\
 <instructions>
@@ -34,57 +42,72 @@ Be helpful and always keep to the policy.
 <policy>
 {policy}
 </policy>"""
-#: The official simulations' own models.
-USER_MODEL = "openai/gpt-4.1-2025-04-14"
-LEGACY_USER_MODEL = "openai/gpt-4o"
-LEGACY_MAX_STEPS = 30
+
+
+@dataclass(frozen=True, slots=True)
+class Tau2Options(ConversationOptions):
+    domain: Literal["airline", "retail", "telecom", "banking_knowledge", "banking", "mock"] = (
+        option("airline", "whose customers are served; `banking` is short for banking_knowledge")
+    )
+    split: str | None = option(None, "a part of the tasks; `base` where the domain has parts")
+    user_model: str = option(
+        "openai/gpt-4.1-2025-04-14", "the customer's model, at temperature 0; officially this one"
+    )
+    judge_model: str | None = option(
+        None, "decides statements about conversations (40 retail tasks)"
+    )
+    max_steps: int = option(200, "messages of a conversation at most", least=1)
+    retrieval: Literal[
+        "bm25_grep", "bm25", "grep_only", "full_kb", "golden_retrieval", "no_knowledge"
+    ] = option("bm25_grep", "banking: how the agent reaches the bank's documents")
+    strict: bool = option(
+        True, "no verdict on recorded conversations whose calls answer differently here"
+    )
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        if self.domain == "banking":
+            object.__setattr__(self, "domain", "banking_knowledge")
 
 
 class Tau2Bench(Conversations):
     """tau2-bench (tau3): airline, retail, telecom, banking_knowledge and mock."""
 
     slug = "tau2-bench"
+    aliases = ("tau2",)
+    description = "An agent serves a simulated customer by a policy; the state it leaves is graded"
+    needs = ("user model", "judge model")
     setup = (
         "Put one directory a domain into it (tasks.json, db.json, policy.md, …; data/tau2/domains "
         "of sierra-research/tau2-bench), or use a clone of that repository."
     )
+    sources = (
+        Item(
+            "data",
+            PackageFolder("inspect-evals==0.26.0", "inspect_evals/tau2/data"),
+            sha256="806fe0d8456047b1afeda3a4f5b83967a617952fed2ea0533ba6c82c5c04621e",
+        ),
+    )
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        domain: str = "airline",
-        split: str | None = None,
-        user_model: str = USER_MODEL,
-        judge_model: str | None = None,
-        max_steps: int = 200,
-        retrieval: str = "bm25_grep",
-        strict: bool = True,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        from chimera.eval.benchmarks._tau_bench.domains import ALIASES
+    option_type = Tau2Options
+    settings: Tau2Options
 
-        self.domain = ALIASES.get(domain, domain)
-        self.split, self.user_model, self.judge_model = split, user_model, judge_model
-        self.max_steps, self.retrieval, self.strict = max_steps, retrieval, strict
+    def _domain_at(self, place: Path) -> Domain:
+        from chimera.eval.benchmarks._tau_bench.domains import Domain
 
-    def options(self) -> dict[str, JSON]:
-        own = {"judge_model": self.judge_model, "max_steps": self.max_steps, "strict": self.strict}
-        return {**super().options(), **own, "retrieval": self.retrieval}
+        return Domain.at(place, self.settings.domain)
 
-    def dataset_digest(self) -> str:
-        return file_digest(self._domain().folder)
+    def _domain(self) -> Domain:
+        return self._domain_at(self.dataset().place())
+
+    def graded_as(self) -> str:
+        return "tau2-bench 1.0.1 reward bases"
 
     def rows(self) -> Iterator[Row]:
-        yield from self._domain().tasks(self.split)
+        yield from self._domain().tasks(self.settings.split)
 
     def task(self, row: Row) -> TauTask:
         return self._made(str(row["id"]), row)
-
-    def _domain(self) -> Domain:
-        from chimera.eval.benchmarks._tau_bench.domains import Domain
-
-        return Domain.at(self.place(), self.domain)
 
     def open_environment(self, task: TauTask, start: StartEnvironment) -> Environment:
         from chimera.eval.benchmarks._tau_bench.environment import (
@@ -96,35 +119,28 @@ class Tau2Bench(Conversations):
 
         domain, row = self._domain(), task["row"]
         history = (row.get("initial_state") or {}).get("message_history") or []
-        world = replay(domain.world(row, self.retrieval), row, history).world
+        settings = self.settings
+        world = replay(domain.world(row, settings.retrieval), row, history).world
         offered = None if world.user is None else list(world.user.visible())
         if offered is not None and row.get("user_tools") is not None:
             offered = [known for known in offered if known.name in row["user_tools"]]
-        user = _LazyUser(self.user_model, domain, row.get("user_scenario") or "", offered)
-        talk = Conversation(world.respond, user, Rules(max_steps=self.max_steps))
+        user = _LazyUser(settings.user_model, domain, row.get("user_scenario") or "", offered)
+        talk = Conversation(world.respond, user, Rules(max_steps=settings.max_steps))
         talk.messages = [dict(message) for message in history]
-        policy = AGENT_RULES.format(policy=domain.policy(row, self.retrieval))
+        policy = AGENT_RULES.format(policy=domain.policy(row, settings.retrieval))
         if history:
             policy += f"\n<conversation_so_far>\n{json.dumps(history)}\n</conversation_so_far>"
         return TauEnvironment(talk, world.agent.visible(), policy)
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
+        from chimera.eval.benchmarks._tau_bench.judges import ModelJudge
         from chimera.eval.benchmarks._tau_bench.submissions import Grader
 
-        domain, row = self._domain(), task["row"]
-
-        def make() -> Any:
-            return domain.world(row, self.retrieval)
-
-        return Grader(row, make, self._judge(), self.strict).grade(content)
-
-    def _judge(self) -> Judge | None:
-        if self.judge_model is None:
-            return None
-        from chimera.eval.benchmarks._tau_bench.judges import ModelJudge
-        from chimera.providers import create_provider
-
-        return ModelJudge(create_provider(self.judge_model))
+        settings, domain, row = self.settings, self._domain(), task["row"]
+        judge = Judge(settings.judge_model)
+        asked = None if judge.model is None else ModelJudge(judge)
+        grader = Grader(row, lambda: domain.world(row, settings.retrieval), asked, settings.strict)
+        return replace(grader.grade(content), evidence=judge.evidence())
 
     def _gold_content(self, task: TauTask) -> dict[str, JSON]:
         criteria = task["row"].get("evaluation_criteria") or {}
@@ -146,12 +162,13 @@ class Tau2Bench(Conversations):
         if judged or spoken or basis & {"ACTION", "ENV_ASSERTION"}:
             return False
         history = (row.get("initial_state") or {}).get("message_history") or []
-        before = replay(domain.world(row, self.retrieval), row, history).world
-        after, _ = gold_world(lambda: domain.world(row, self.retrieval), row)
+        variant = self.settings.retrieval
+        before = replay(domain.world(row, variant), row, history).world
+        after, _ = gold_world(lambda: domain.world(row, variant), row)
         return all(before.same_as(after))
 
     def _changes_state(self, task: TauTask, name: str) -> bool:
-        world = self._domain().world(task["row"], self.retrieval)
+        world = self._domain().world(task["row"], self.settings.retrieval)
         return world.has(name) and world.mutates(name)
 
     def _official(self, content: Any, path: Path) -> Iterable[Prediction] | None:
@@ -159,7 +176,7 @@ class Tau2Bench(Conversations):
             return None
         environment = (content.get("info") or {}).get("environment_info") or {}
         made_in = environment.get("domain_name")
-        if made_in not in (None, self.domain):
+        if made_in not in (None, self.settings.domain):
             raise DatasetError(f"{path}: simulations of '{made_in}': --option domain={made_in}")
         embedded = {str(task["id"]): task for task in content.get("tasks") or ()}
         return [self._simulation(entry, embedded, path) for entry in content["simulations"]]
@@ -182,45 +199,48 @@ class Tau2Bench(Conversations):
         return Prediction(task_id, submission(data), task)
 
 
+@dataclass(frozen=True, slots=True)
+class TauOptions(ConversationOptions):
+    domain: Literal["airline", "retail"] = option("airline", "whose customers are served")
+    split: Literal["test", "train", "dev"] = option(
+        "test", "a part of the tasks; airline has `test` alone"
+    )
+    user_model: str = option("openai/gpt-4o", "the customer's model; officially this one")
+    max_steps: int = option(30, "what the agent may do at most, calls and messages", least=1)
+
+
 class TauBench(Conversations):
     """The first tau-bench: airline and retail."""
 
     slug = "tau-bench"
+    aliases = ("tau", "taubench")
+    description = "An agent serves a simulated customer (the first version, to compare with)"
+    needs = ("user model",)
     setup = (
         "Put one directory a domain into it (tasks_test.json, users.json, …, wiki.md), or use a "
         "clone of sierra-research/tau-bench: its Python task files are parsed, never run."
     )
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        domain: str = "airline",
-        split: str = "test",
-        user_model: str = LEGACY_USER_MODEL,
-        max_steps: int = LEGACY_MAX_STEPS,
-    ) -> None:
-        super().__init__(dataset_path, limit)
-        self.domain, self.split, self.user_model = domain, split, user_model
-        self.max_steps = max_steps
+    option_type = TauOptions
+    settings: TauOptions
 
-    def options(self) -> dict[str, JSON]:
-        return {**super().options(), "max_steps": self.max_steps}
+    def _domain_at(self, place: Path) -> LegacyDomain:
+        from chimera.eval.benchmarks._tau_bench.domains import LegacyDomain
 
-    def dataset_digest(self) -> str:
-        return file_digest(self._domain().folder)
+        return LegacyDomain.at(place, self.settings.domain)
+
+    def _domain(self) -> LegacyDomain:
+        return self._domain_at(self.dataset().place())
+
+    def graded_as(self) -> str:
+        return "tau-bench 59a200c reward"
 
     def rows(self) -> Iterator[Row]:
-        for index, row in enumerate(self._domain().tasks(self.split or "test")):
+        for index, row in enumerate(self._domain().tasks(self.settings.split)):
             yield {"index": index, **row}
 
     def task(self, row: Row) -> TauTask:
         return self._made(str(row["index"]), {"actions": row["actions"], **row})
-
-    def _domain(self) -> LegacyDomain:
-        from chimera.eval.benchmarks._tau_bench.domains import LegacyDomain
-
-        return LegacyDomain.at(self.place(), self.domain)
 
     def open_environment(self, task: TauTask, start: StartEnvironment) -> Environment:
         from chimera.eval.benchmarks._tau_bench.environment import (
@@ -232,8 +252,8 @@ class TauBench(Conversations):
 
         domain = self._domain()
         toolkit = domain.toolkit()
-        user = _LazyUser(self.user_model, None, task["row"].get("instruction") or "", None)
-        rules = Rules(self.max_steps, None, TERMINATING, agent_steps_only=True)
+        user = _LazyUser(self.settings.user_model, None, task["row"].get("instruction") or "", None)
+        rules = Rules(self.settings.max_steps, None, TERMINATING, agent_steps_only=True)
         talk = Conversation(toolkit.respond, user, rules)
         return TauEnvironment(talk, toolkit.visible(), domain.policy())
 
@@ -319,59 +339,10 @@ class _LazyUser:
 
 
 def main(arguments: list[str] | None = None) -> int:
-    """A few tasks and a table. Exit code 2 without the data set, 3 when no trial got a verdict."""
-    import argparse
+    """A few tasks and a table; runs are stored and resumed as by `chimera eval`."""
+    from chimera.eval.door import main_for
 
-    from chimera.agents import create_agent
-    from chimera.errors import UsageError
-    from chimera.eval.harness import Harness
-
-    parser = argparse.ArgumentParser(prog="python -m chimera.eval.benchmarks.tau_bench")
-    parser.add_argument("--benchmark", choices=("tau-bench", "tau2-bench"), default="tau-bench")
-    parser.add_argument("--domain", default="airline")
-    parser.add_argument("--limit", type=int, default=3)
-    parser.add_argument("--model", default=None, help="the agent's model")
-    parser.add_argument("--agent", default="react")
-    parser.add_argument("--user-model", default=None, help="the customer's model")
-    parser.add_argument("--judge-model", default=None)
-    parser.add_argument("--samples", type=int, default=1)
-    parser.add_argument("--max-steps", type=int, default=None, help="the agent's steps at most")
-    parser.add_argument("--dataset", default=None)
-    parser.add_argument("--no-color", action="store_true")
-    given = parser.parse_args(arguments)
-    options = {"domain": given.domain, "dataset_path": given.dataset, "limit": given.limit}
-    if given.user_model:
-        options["user_model"] = given.user_model
-    try:
-        if given.benchmark == "tau2-bench":
-            benchmark: Conversations = Tau2Bench(**options, judge_model=given.judge_model)
-        else:
-            benchmark = TauBench(**options)
-        benchmark.tasks()
-        agent = create_agent(given.agent, model=given.model, max_steps=given.max_steps)
-        result = Harness(benchmark=benchmark, agent=agent, samples=given.samples).run()
-    except UsageError as error:
-        print(f"tau_bench: {error}", file=sys.stderr)
-        return 2
-    _print_table(result, f"{given.benchmark} {given.domain}", color=not given.no_color)
-    return 3 if result.results and all(r.status == "error" for r in result.results) else 0
-
-
-def _print_table(result: Any, title: str, *, color: bool) -> None:
-    from rich.console import Console
-    from rich.table import Table
-
-    table = Table(title=title)
-    for column in ("task", "sample", "result", "steps", "why"):
-        table.add_column(column)
-    for entry in result.results:
-        steps = str(entry.steps)
-        table.add_row(entry.task_id, str(entry.sample), entry.status, steps, entry.why[:100])
-    console = Console(no_color=not color, highlight=False, width=None if color else 120)
-    console.print(table)
-    total = len(result.results)
-    passed = sum(entry.status == "passed" for entry in result.results)
-    console.print(f"passed {passed} of {total} ({result.pass_rate:.1%})")
+    return main_for("tau-bench", "tau2-bench", arguments=arguments)
 
 
 if __name__ == "__main__":

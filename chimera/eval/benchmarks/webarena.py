@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-import dataclasses
 import json
 import os
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, fields, replace
+from functools import partial
 from pathlib import Path
-from typing import Any, ClassVar, Literal
+from typing import Any, ClassVar, cast
 from urllib.parse import urlparse
 
 from chimera.agents.base import Agent
@@ -19,7 +20,7 @@ from chimera.environments.none import NoEnvironment
 from chimera.environments.web.settings import BrowserSettings
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
-from chimera.eval.benchmarks._webarena.grading import ALTERNATIVE, Evaluation, Judge, Outcome
+from chimera.eval.benchmarks._webarena.grading import ALTERNATIVE, Evaluation, Outcome
 from chimera.eval.benchmarks._webarena.site_checks import SiteHelpers
 from chimera.eval.benchmarks._webarena.sites import (
     SITES,
@@ -28,16 +29,20 @@ from chimera.eval.benchmarks._webarena.sites import (
     site_urls,
     variables,
 )
-from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.kits import replies as extract
+from chimera.eval.kits.judge import Judge
+from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
-from chimera.types import JSON, AgentResult, Message
+from chimera.types import JSON, AgentResult
 
-__all__ = ["WebArena", "WebArenaTask", "site_status"]
+__all__ = ["SiteBenchmark", "SiteOptions", "WebArena", "WebArenaTask"]
 
 MAX_STEPS = 30  # of the official runs
-DEFAULT_STEPS = next(f.default for f in dataclasses.fields(ReactAgent) if f.name == "max_steps")
+DEFAULT_STEPS = next(f.default for f in fields(ReactAgent) if f.name == "max_steps")
+JUDGE_RULES = "You judge answers fairly."
+JUDGE_TOKENS = 768
 START_SEPARATOR = " |AND| "
 
 PROMPT = """\
@@ -48,6 +53,40 @@ information, answer with it alone; where it only asks you to do something, the a
 If the task cannot be done, answer N/A and say why."""
 
 
+@dataclass(frozen=True, slots=True)
+class SiteOptions(Options):
+    """What both versions of the benchmark have."""
+
+    sites: Sequence[str] | None = option(
+        None, "only tasks that need no other sites: `shopping,map`"
+    )
+    urls: Mapping[str, str] | Sequence[str] | None = option(
+        None, "the sites' URLs, before the variables: `shopping=http://…,map=http://…`"
+    )
+    auth_dir: Path | None = option(
+        None,
+        "stored log-ins by their official names (`shopping_state.json`); also "
+        "CHIMERA_WEBARENA_AUTH_DIR",
+        outcome=False,
+    )
+    log_in: bool = option(True, "fill the sites' log-in forms where none is stored", outcome=False)
+    viewport_only: bool = option(True, "observe what is on the screen, not the whole page")
+    browser: bool = option(True, "`false` takes replies alone, which program_html cannot decide")
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        if unknown := set(self.sites or ()) - set(SITES):
+            raise UsageError(f"sites: unknown {sorted(unknown)}; there are {', '.join(SITES)}")
+        object.__setattr__(self, "sites", tuple(sorted(self.sites)) if self.sites else None)
+        object.__setattr__(self, "urls", site_urls(self.urls))
+
+
+@dataclass(frozen=True, slots=True)
+class WebArenaOptions(SiteOptions):
+    judge: str | None = option(None, "the model that decides fuzzy answers; none: no verdict")
+    settle: float = option(3.0, "seconds a page that is opened for a check may settle", least=0)
+
+
 class WebArenaTask(Task):
     sites: list[str]
     start_urls: list[str]
@@ -56,92 +95,38 @@ class WebArenaTask(Task):
     eval: JSON
 
 
-class WebArena(DatasetBenchmark[WebArenaTask]):
-    """The original tasks with the official evaluators; every declared one must hold."""
+class SiteBenchmark(DatasetBenchmark[WebArenaTask]):
+    """Tasks on WebArena's sites, worked on in a browser that can reach nothing else."""
 
-    slug: ClassVar[str] = "webarena"
-    trials_per_core: ClassVar[int] = 1
-    setup: ClassVar[str] = (
-        "Copy config_files/test.raw.json of the WebArena repository into it (812 tasks), start "
-        "its sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
-    )
-    files: ClassVar[Sequence[str]] = tuple(
-        f"{name}{suffix}"
-        for name in ("test.raw", "test")
-        for suffix in (".json", ".json.gz", ".jsonl", ".jsonl.gz")
-    )
-    grading: Literal["same", "fresh", "none"] = "same"
-    environments: Sequence[str] = ("browser",)
-    default_agent: ClassVar[str] = "react"
+    needs: ClassVar[Sequence[str]] = ("browser", "sites")
+    trials_per_core = 1
+    default_agent = "react"
+    #: Whether the browser records what goes over the network.
     record_network: ClassVar[bool] = False
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        *,
-        sites: Sequence[str] | None = None,
-        urls: Sequence[str] | Mapping[str, str] | None = None,
-        judge: str | None = None,
-        auth_dir: str | Path | None = None,
-        log_in: bool = True,
-        settle: float = 3.0,
-        viewport_only: bool = True,
-        browser: bool = True,
-    ) -> None:
-        """`sites`: only tasks that need no others. `urls`: SITE=URL for each site. `judge`: the
-        model that decides fuzzy answers. `auth_dir`: stored log-ins (Playwright storage states);
-        `log_in`: fill the form where none is stored. `settle`: seconds a checked page may load.
-        `browser`: False to take replies alone, which program_html cannot decide.
-        """
-        super().__init__(dataset_path, limit)
-        if unknown := set(sites or ()) - set(SITES):
-            raise UsageError(f"sites: unknown {sorted(unknown)}; there are {', '.join(SITES)}")
-        self.sites = sorted(sites) if sites else None
-        self.urls = site_urls(urls)
-        self.judge = judge
-        self.auth_dir = Path(auth_dir) if auth_dir else None
-        self.log_in = log_in
-        self.settle = settle
-        self.viewport_only = viewport_only
-        self.browser = browser
-        if not browser:
-            self.environments = ("none",)
+    option_type: ClassVar[type[Options]] = SiteOptions
+    settings: SiteOptions
 
-    def options(self) -> dict[str, JSON]:
-        return {
-            "sites": self.sites,
-            "urls": self.urls,
-            "judge": self.judge,
-            "settle": self.settle,
-            "viewport_only": self.viewport_only,
-            "browser": self.browser,
-        }
+    @property
+    def environments(self) -> Sequence[str]:  # type: ignore[override]  # read off the options
+        return ("browser",) if self.settings.browser else ("none",)
+
+    @property
+    def urls(self) -> Mapping[str, str]:
+        """The URL of every site that is configured."""
+        return cast("Mapping[str, str]", self.settings.urls)
 
     def prepare_agent(self, agent: Agent) -> Agent:
         """The official step budget, for an agent that was given none of its own."""
         if isinstance(agent, ReactAgent) and agent.max_steps == DEFAULT_STEPS:
-            return dataclasses.replace(agent, max_steps=MAX_STEPS)
+            return replace(agent, max_steps=MAX_STEPS)
         return agent
-
-    # -------------------------------------------------------------------------------- tasks
-
-    def source(self) -> Path:
-        """A known file, or a directory of upstream's generated files (0.json, 1.json, …)."""
-        place = self.place()
-        return place if place.is_dir() and (place / "0.json").is_file() else super().source()
-
-    def task(self, row: Row) -> WebArenaTask | None:
-        evaluation = _evaluation(row)
-        Evaluation.parse(evaluation, row["intent"])  # what cannot be graded is refused here
-        first = row.get("start_url") or ""
-        return self._task(row, PROMPT, first.split(START_SEPARATOR) if first else [], evaluation)
 
     def _task(
         self, row: Row, prompt: str, start_urls: list[str], evaluation: JSON
     ) -> WebArenaTask | None:
         sites = list(row.get("sites") or ())
-        if self.sites is not None and not set(sites) <= set(self.sites):
+        if self.settings.sites is not None and not set(sites) <= set(self.settings.sites):
             return None
         intent = row["intent"]
         return WebArenaTask(
@@ -171,26 +156,26 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
 
         return re.sub("__(" + "|".join(SITES).upper() + ")__", url, text)
 
-    # ------------------------------------------------------------------------- environment
-
     def environment(self, task: WebArenaTask) -> EnvironmentSpec:
-        if not self.browser:
+        if not self.settings.browser:
             return EnvironmentSpec()
         return EnvironmentSpec(needs=frozenset({"browser"}), network=True)
 
     def open_environment(self, task: WebArenaTask, start: StartEnvironment) -> Environment:
-        if not hasattr(start, "backend"):
+        if not start.backend:
             return start(self.environment(task))  # a user's own factory
-        if not self.browser:
+        settings = self.settings
+        if not settings.browser:
             return NoEnvironment()
         state = self._storage_state(task)
+        log_in = state is None and settings.log_in
         return BrowserEnvironment(
             BrowserSettings(
                 sites=tuple(self.urls.values()),
                 start_urls=tuple(map(self._resolved, task["start_urls"])),
                 storage_state=state,
-                log_ins=log_ins(task["sites"], self.urls) if state is None and self.log_in else (),
-                viewport_only=self.viewport_only,
+                log_ins=log_ins(task["sites"], self.urls) if log_in else (),
+                viewport_only=settings.viewport_only,
                 record_network=self.record_network,
             )
         )
@@ -198,13 +183,50 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     def _storage_state(self, task: WebArenaTask) -> Path | None:
         if not task["storage_state"]:
             return None
-        configured = self.auth_dir or os.environ.get("CHIMERA_WEBARENA_AUTH_DIR")
+        configured = self.settings.auth_dir or os.environ.get("CHIMERA_WEBARENA_AUTH_DIR")
         if not configured:
             return None
         file = Path(configured).expanduser() / Path(task["storage_state"]).name
         if not file.is_file():
             raise UsageError(f"no stored log-in at {file}")
         return file
+
+
+class WebArena(SiteBenchmark):
+    """The original tasks with the official evaluators; every declared one must hold."""
+
+    slug = "webarena"
+    description = "812 tasks on self-hosted sites, decided in the browser the agent worked in"
+    needs = ("browser", "sites", "judge model")
+    setup = (
+        "Copy config_files/test.raw.json of the WebArena repository into it (812 tasks), start "
+        "its sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
+    )
+    files = tuple(
+        f"{name}{suffix}"
+        for name in ("test.raw", "test")
+        for suffix in (".json", ".json.gz", ".jsonl", ".jsonl.gz")
+    )
+
+    option_type = WebArenaOptions
+    settings: WebArenaOptions
+
+    def dataset(self) -> Dataset:
+        """A known file, or a directory of upstream's generated files (0.json, 1.json, …)."""
+
+        def generated(place: Path) -> Path | None:
+            return place if (place / "0.json").is_file() else None
+
+        return replace(super().dataset(), locate=generated)
+
+    def task(self, row: Row) -> WebArenaTask | None:
+        evaluation = _evaluation(row)
+        Evaluation.parse(evaluation, row["intent"])  # what cannot be graded is refused here
+        first = row.get("start_url") or ""
+        return self._task(row, PROMPT, first.split(START_SEPARATOR) if first else [], evaluation)
+
+    def graded_as(self) -> str:
+        return "libwebarena 0.0.5 evaluators"
 
     # ------------------------------------------------------------------------------ answers
 
@@ -265,6 +287,13 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
             elsewhere = f"{host.scheme}://{host.netloc}/elsewhere"
             yield Submission(text=gold.text, data={"answer": gold.text, "url": elsewhere})
 
+    def missing(self) -> Sequence[tuple[str, str]]:
+        return [
+            (site, f"{url} {answer}".strip())
+            for site, url, answer in site_status()
+            if not answer.startswith("answers")
+        ]
+
     def attacks(self, task: WebArenaTask) -> Iterable[tuple[str, Submission]]:
         """Hostile answers, none of which may pass."""
         check = Evaluation.parse(task["eval"], task["intent"])
@@ -287,26 +316,27 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
     # ------------------------------------------------------------------------------ grading
 
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
-        delegate = getattr(env, "evaluate_task", None)
-        if callable(delegate):
-            return Verdict.of(delegate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return Verdict.of(decided)
         evaluation = json.loads(self._resolved(json.dumps(task["eval"])))
         check = Evaluation.parse(evaluation, task["intent"])
         answer, url, source = self._handed_in(submission, env)
         if check.url is not None and url is None:
             return Verdict(False, "no URL was handed in and there is no browser to ask")
         live = env if isinstance(env, BrowserEnvironment) else None
+        judge = Judge(self.settings.judge, option="judge")
         if check.url is not None and url is not None and not self._is_on_sites(check, url):
             outcomes = {"url_match": Outcome(False, f"{url} is not on one of the sites")}
         else:
             outcomes = check.decide(
                 answer,
                 url,
-                live.live_page(self.settle) if live and check.page else None,
+                live.live_page(self.settings.settle) if live and check.page else None,
                 helpers=SiteHelpers(self.urls),
-                judge=self._judge() if self.judge else None,
+                judge=partial(judge.ask, JUDGE_RULES, max_tokens=JUDGE_TOKENS),
             )
-        return self._verdict(outcomes, source, live)
+        return self._verdict(outcomes, source, live, judge)
 
     def _handed_in(self, submission: Submission, env: Environment) -> tuple[str, str | None, str]:
         """The answer and the URL; what the browser shows comes before what an agent says."""
@@ -323,31 +353,12 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         hosts = {urlparse(known).netloc for known in (*references, *self.urls.values())}
         return urlparse(url).netloc in hosts
 
-    def _judge(self) -> Judge:
-        """The judge model. Its calls have an account of their own: the trial's limits are the
-        agent's, and grading comes after them."""
-        from chimera.providers import create_provider
-        from chimera.providers.meter import Meter, current_meter, metered
-
-        provider = create_provider(str(self.judge))
-        trial = current_meter()
-
-        def ask(question: str) -> str:
-            with metered(Meter(budget=trial.budget if trial else None)) as account:
-                reply = provider.complete(
-                    [Message.system("You judge answers fairly."), Message.user(question)],
-                    temperature=0.0,
-                    max_tokens=768,
-                )
-            if trial is not None:
-                for call in account.calls:
-                    trial.record(call)
-            return reply.content
-
-        return ask
-
     def _verdict(
-        self, outcomes: Mapping[str, Outcome], source: str, live: BrowserEnvironment | None
+        self,
+        outcomes: Mapping[str, Outcome],
+        source: str,
+        live: BrowserEnvironment | None,
+        judge: Judge,
     ) -> Verdict:
         if not outcomes:
             raise GraderError("no check was made")
@@ -357,10 +368,10 @@ class WebArena(DatasetBenchmark[WebArenaTask]):
         if "url_match" in outcomes:
             metrics["url_source"] = source
         failed = [f"{kind}: {found.why}" for kind, found in outcomes.items() if not found.passed]
-        evidence: dict[str, JSON] = {}
+        evidence = judge.evidence()
         if live is not None:
             metrics["url"] = live.url
-            evidence = {**live.finish(), "blocked": dict(live.blocked)}
+            evidence |= {**live.finish(), "blocked": dict(live.blocked)}
         return Verdict(
             passed=not failed,
             why=failed[0] if failed else "",

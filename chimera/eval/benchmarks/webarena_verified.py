@@ -3,19 +3,19 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
 from pathlib import Path
-from typing import ClassVar, Literal
 
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmarks._webarena_verified.grading import VerifiedGrader
-from chimera.eval.benchmarks.webarena import WebArena, WebArenaTask
-from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.benchmarks.webarena import SiteBenchmark, SiteOptions, WebArenaTask
 from chimera.eval.data.rows import Row
+from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
-from chimera.types import JSON, AgentResult
+from chimera.types import AgentResult
 
 PROMPT = """\
 {intent}
@@ -28,59 +28,38 @@ task_type is the kind of work the task asks for. retrieved_data is the list of w
 for RETRIEVE only, in the form the task names."""
 
 
-class WebArenaVerified(WebArena):
+@dataclass(frozen=True, slots=True)
+class VerifiedOptions(SiteOptions):
+    subset: Path | Sequence[int] | None = option(
+        None, "an official file whose `task_ids` are to be run (the hard 258, say)"
+    )
+
+    def __post_init__(self) -> None:
+        SiteOptions.__post_init__(self)
+        if isinstance(self.subset, str | Path):
+            object.__setattr__(self, "subset", _task_ids(Path(self.subset)))
+
+
+class WebArenaVerified(SiteBenchmark):
     """Decided by the reply and the archive of the network alone."""
 
-    slug: ClassVar[str] = "webarena-verified"
-    setup: ClassVar[str] = (
+    slug = "webarena-verified"
+    description = "WebArena's tasks revised by ServiceNow, decided by reply and network alone"
+    setup = (
         "Copy webarena-verified.json of the package webarena-verified into it (812 tasks), start "
         "the sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
     )
-    files: ClassVar[Sequence[str]] = ("webarena-verified.json", "webarena-verified.json.gz")
-    packaged: ClassVar[tuple[str, str] | None] = (
-        "webarena_verified",
-        "assets/dataset/webarena-verified.json",
-    )
-    grading: Literal["same", "fresh", "none"] = "none"
-    record_network: ClassVar[bool] = True
+    files = ("webarena-verified.json", "webarena-verified.json.gz")
+    packaged = ("webarena_verified", "assets/dataset/webarena-verified.json")
+    grading = "none"
+    record_network = True
 
-    def __init__(
-        self,
-        dataset_path: str | Path | None = None,
-        limit: int | None = None,
-        *,
-        sites: Sequence[str] | None = None,
-        urls: Sequence[str] | Mapping[str, str] | None = None,
-        subset: Path | None = None,
-        auth_dir: str | Path | None = None,
-        log_in: bool = True,
-        viewport_only: bool = True,
-        browser: bool = True,
-    ) -> None:
-        """`subset`: an official file whose `task_ids` are to be run (the hard 258, say)."""
-        super().__init__(
-            dataset_path,
-            limit,
-            sites=sites,
-            urls=urls,
-            auth_dir=auth_dir,
-            log_in=log_in,
-            viewport_only=viewport_only,
-            browser=browser,
-        )
-        self.subset = _subset(subset) if subset is not None else None
-
-    def options(self) -> dict[str, JSON]:
-        return {
-            "sites": self.sites,
-            "urls": self.urls,
-            "subset": self.subset,
-            "viewport_only": self.viewport_only,
-            "browser": self.browser,
-        }
+    option_type = VerifiedOptions
+    settings: VerifiedOptions
 
     def task(self, row: Row) -> WebArenaTask | None:
-        if self.subset is not None and row["task_id"] not in self.subset:
+        chosen = self.settings.subset
+        if isinstance(chosen, tuple) and row["task_id"] not in chosen:
             return None
         VerifiedGrader.check(row["eval"])
         return self._task(row, PROMPT, list(row["start_urls"]), list(row["eval"]))
@@ -94,6 +73,9 @@ class WebArenaVerified(WebArena):
         answer = result.output if env.answer is None else env.answer
         return Submission(text=answer, raw=result.output, files=env.finish())
 
+    def graded_as(self) -> str:
+        return "webarena-verified 1.2.3 evaluators"
+
     def gold(self, task: WebArenaTask) -> Submission | None:
         """The expected reply of tasks that are decided by it alone."""
         if len(task["eval"]) > 1:
@@ -102,7 +84,7 @@ class WebArenaVerified(WebArena):
         return Submission(text=json.dumps(reply)) if reply is not None else None
 
     def oracle(self, task: WebArenaTask, env: Environment) -> Submission:
-        gold = DatasetBenchmark.oracle(self, task, env)
+        gold = super().oracle(task, env)
         files = env.finish() if isinstance(env, BrowserEnvironment) else {}
         return Submission(text=gold.text, files=files)
 
@@ -129,16 +111,16 @@ class WebArenaVerified(WebArena):
             yield name, Submission(text=text)
 
     def grade(self, task: WebArenaTask, submission: Submission, env: Environment) -> Verdict:
-        delegate = getattr(env, "evaluate_task", None)
-        if callable(delegate):
-            return Verdict.of(delegate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return Verdict.of(decided)
         return VerifiedGrader(self.urls).grade(
             task["id"], task["eval"], submission.text, submission.files
         )
 
 
-def _subset(path: Path) -> list[int]:
+def _task_ids(path: Path) -> tuple[int, ...]:
     try:
-        return sorted(json.loads(Path(path).read_text(encoding="utf-8"))["task_ids"])
+        return tuple(sorted(json.loads(path.read_text(encoding="utf-8"))["task_ids"]))
     except (OSError, ValueError, KeyError, TypeError) as error:
         raise UsageError(f"{path} is not a subset file: {error!r}") from None

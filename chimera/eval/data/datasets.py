@@ -16,7 +16,7 @@ from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item
-from chimera.eval.options import Options, field_types
+from chimera.eval.options import Options, field_types, ordered_fields
 from chimera.types import JSON
 
 
@@ -191,17 +191,18 @@ class DatasetBenchmark(Benchmark[TaskT]):
 
 
 def _signature(cls: type[DatasetBenchmark[Any]]) -> inspect.Signature:
-    """Place and limit, then the options in the order of their fields."""
-    either = inspect.Parameter.POSITIONAL_OR_KEYWORD
+    """Place and limit, then the options in the order of their fields, keyword-only ones last."""
+    either, keyword = inspect.Parameter.POSITIONAL_OR_KEYWORD, inspect.Parameter.KEYWORD_ONLY
     hints: Mapping[str, Any] = field_types(cls.option_type)
     parameters = [
         inspect.Parameter(cls.path_parameter, either, default=None, annotation=str | Path | None),
         inspect.Parameter("limit", either, default=None, annotation=int | None),
     ]
-    for each in fields(cls.option_type):
+    for each in ordered_fields(cls.option_type):
         default = inspect.Parameter.empty if each.default is MISSING else each.default
+        kind = keyword if each.kw_only else either
         parameters.append(
-            inspect.Parameter(each.name, either, default=default, annotation=hints[each.name])
+            inspect.Parameter(each.name, kind, default=default, annotation=hints[each.name])
         )
     return inspect.Signature(parameters)
 

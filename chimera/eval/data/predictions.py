@@ -2,18 +2,14 @@
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.values import Prediction, Submission
-from chimera.types import JSON
 
 ID_FIELDS = ("task_id", "instance_id", "question_id", "unique_id", "id")
 #: Taken as they are, as the official graders do; the first field that is there counts.
@@ -22,7 +18,13 @@ ANSWER_FIELDS = ("model_patch", "solution", "completion")
 REPLY_FIELD = "output"
 
 
-def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
+def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterable[Prediction]:
+    """The answers of a file in the benchmark's own official format, or in the common one."""
+    found = benchmark.read_predictions(path)
+    return common_predictions(benchmark, path) if found is None else found
+
+
+def common_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
     """One prediction a row. Several rows with one id are samples 0, 1, 2, …"""
     tasks = {task["id"]: task for task in benchmark.tasks()}
     for number, row in enumerate(_prediction_rows(path), 1):
@@ -65,37 +67,3 @@ def _text(value: Any, where: str) -> str:
     if not isinstance(value, str):
         raise DatasetError(f"{where}: the answer is not a string but {type(value).__name__}")
     return value
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """Hands in an answer that was made earlier."""
-
-    submission: Submission
-
-    def submit(
-        self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
-    ) -> Submission:
-        return self.submission
-
-    def identity(self) -> JSON:
-        return {"stored": self.submission}
-
-
-def plan(
-    benchmark: Benchmark[Any], predictions: Iterable[Prediction]
-) -> list[tuple[Any, int, Stored]]:
-    """(task, sample, submitter) for each prediction; rows of one id are numbered as they come."""
-    tasks: dict[str, Any] = {}
-    samples: Counter[str] = Counter()
-    trials = []
-    for prediction in predictions:
-        task = prediction.task
-        if task is None:
-            tasks = tasks or {known["id"]: known for known in benchmark.tasks()}
-            if prediction.task_id not in tasks:
-                raise DatasetError(f"{benchmark.name()} has no task {prediction.task_id!r}")
-            task = tasks[prediction.task_id]
-        trials.append((task, samples[prediction.task_id], Stored(prediction.submission)))
-        samples[prediction.task_id] += 1
-    return trials

@@ -6,7 +6,9 @@ import json
 from collections.abc import Iterable
 from dataclasses import dataclass
 from importlib.resources import files
+from typing import Any
 
+from chimera.eval.benchmark import Benchmark
 from chimera.eval.registry import adapters
 
 
@@ -18,18 +20,20 @@ class BenchmarkStatus:
     gold: str
     nothing: str
     mutants: str
-    official: str
+    graded_as: str
+    description: str
     note: str = ""
 
 
 def benchmark_states() -> list[BenchmarkStatus]:
-    return [_state(slug, cls().graded_as()) for slug, cls in adapters().items()]
+    return [_state(cls()) for cls in adapters().values()]
 
 
-def _state(slug: str, graded_as: str) -> BenchmarkStatus:
+def _state(adapter: Benchmark[Any]) -> BenchmarkStatus:
+    slug, graded_as, description = adapter.slug, adapter.graded_as(), adapter.description
     record = files("chimera.eval.proof").joinpath(f"records/{slug}.json")
     if not record.is_file():
-        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", graded_as)
+        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", graded_as, description)
     content = json.loads(record.read_text(encoding="utf-8"))
     gold, nothing, mutants = (
         content["answers"].get(answer, {"graded": 0, "as_due": 0})
@@ -46,7 +50,8 @@ def _state(slug: str, graded_as: str) -> BenchmarkStatus:
         gold=f"{gold['as_due']}/{gold['graded']}",
         nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
         mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
-        official=graded_as,
+        graded_as=graded_as,
+        description=description,
         note=content.get("note", ""),
     )
 
@@ -59,7 +64,7 @@ def markdown_table(states: Iterable[BenchmarkStatus]) -> str:
     ]
     lines += [
         f"| [{s.slug}](benchmarks/{s.slug}.md) | {s.state} | {s.tasks} | {s.gold} | {s.nothing} "
-        f"| {s.mutants} | {s.official} | {s.note} |"
+        f"| {s.mutants} | {s.graded_as} | {s.note} |"
         for s in states
     ]
     return "\n".join(lines) + "\n"

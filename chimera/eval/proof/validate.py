@@ -5,18 +5,17 @@ Works on every benchmark through `oracle`, `mutants` and `grade`, along the same
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.data.predictions import Stored
-from chimera.eval.submitters import NopAgent, OracleAgent
+from chimera.eval.submitters import NopAgent, OracleAgent, Stored
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, TrialRecord
-from chimera.eval.workers import ThreadExecutor
+from chimera.eval.workers import ThreadExecutor, results
 
 Answer = Literal["gold", "empty", "mutant"]
 ANSWERS: tuple[Answer, ...] = ("gold", "empty", "mutant")
@@ -110,7 +109,6 @@ def validate(
     mutants: int = 3,
     workers: int = 4,
     tasks: Sequence[Any] | None = None,
-    seen: Callable[[Check], None] = lambda check: None,
 ) -> Report:
     """Grade gold, nothing and up to `mutants` wrong answers of every task."""
     chosen = list(benchmark.tasks() if tasks is None else tasks)
@@ -118,28 +116,10 @@ def validate(
         raise UsageError(f"{benchmark.name()}: no task to validate")
     report = Report(benchmark.name(), tasks=len(chosen))
     jobs = _jobs(benchmark, chosen, start, mutants, report)
-    executor: ThreadExecutor[_Job, Check] = ThreadExecutor(_check, workers)
-    executor.start()
-    try:
-        for job in jobs:
-            executor.submit(job)
-            while executor.pending >= workers * 2:
-                _take(executor, report, seen)
-        while executor.pending:
-            _take(executor, report, seen)
-    finally:
-        executor.stop()
+    report.checks.extend(results(ThreadExecutor(_check, workers), jobs))
     order = {task["id"]: index for index, task in enumerate(chosen)}
     report.checks.sort(key=lambda c: (order[c.task_id], ANSWERS.index(c.answer), c.number))
     return report
-
-
-def _take(
-    executor: ThreadExecutor[_Job, Check], report: Report, seen: Callable[[Check], None]
-) -> None:
-    check = executor.result()
-    report.checks.append(check)
-    seen(check)
 
 
 def _jobs(

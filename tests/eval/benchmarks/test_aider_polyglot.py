@@ -316,31 +316,7 @@ def test_the_second_message_is_bounded_and_without_durations():
     assert "`a.py`" in message
 
 
-@pytest.mark.parametrize(
-    ("report", "expected"),
-    [
-        (b"<testsuite><testcase name='a'/><testcase name='b'><failure/></testcase></testsuite>",
-         (1, 1, 0)),
-        (b"<testsuite><testcase name='a'><skipped/></testcase></testsuite>", (0, 0, 0)),
-        (b"<testsuite><testcase name='a'><failure/></testcase><testcase name='a'/></testsuite>",
-         (0, 1, 0)),
-        (b"<testsuite/>", (0, 0, 0)),
-    ],
-)  # fmt: skip
-def test_junit_reports(report, expected):
-    result = reports.junit(report)
-
-    assert (result.passed, result.failed, result.errors) == expected
-
-
-@pytest.mark.parametrize("content", [b"", b"<open>", b"<!DOCTYPE x [<!ENTITY a 'b'>]><x/>"])
-def test_what_is_no_junit_report_is_none(content):
-    assert reports.junit(content) is None
-
-
-def test_other_reports():
-    suite = {"name": "s", "status": "failed", "assertionResults": []}
-    jest = reports.jest(json.dumps({"testResults": [suite]}).encode())
+def test_what_go_and_cargo_print():
     events = [
         {"Action": "pass", "Test": "TestA", "Output": ""},
         {"Action": "fail", "Test": "TestB"},
@@ -352,12 +328,12 @@ def test_other_reports():
         "test a ... ok\ntest b ... FAILED\ntest result: FAILED. 1 passed; 1 failed;"
     )
 
-    assert (jest.passed, jest.errors) == (0, 1)
-    assert (go.passed, go.failed) == (1, 2)
+    assert (go.passed(), go.failed()) == (["TestA"], ["TestB", "p"])
     assert (unfinished, text) == (None, "hello\n")
-    assert (cargo.passed, cargo.failed) == (1, 1)
+    assert (cargo.passed(), cargo.failed()) == (["a"], ["b"])
+    uncounted = reports.cargo("test a ... ok\ntest result: FAILED. 1 passed; 1 failed;")
+    assert uncounted.failed() == ["a test"]
     assert reports.cargo("test result") is None
-    assert reports.jest(b"[]") is None
 
 
 SLOW = {"cpp", "java"}

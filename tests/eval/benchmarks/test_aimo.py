@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.aimo import AIMOBenchmark
 
 
@@ -88,7 +88,7 @@ def test_a_name_that_tells_no_edition_is_refused(tmp_path):
 
     with pytest.raises(DatasetError, match="does not tell the edition"):
         AIMOBenchmark(file).tasks()
-    with pytest.raises(DatasetError, match="no edition 'aimo9'"):
+    with pytest.raises(UsageError, match="edition must be auto, aimo1"):
         AIMOBenchmark(file, edition="aimo9")
 
 

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Iterator
 
 import pytest
 
 from chimera.agents import create_agent
+from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError, GraderError
-from chimera.eval.benchmarks._context_bench.phrasing import decide
+from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks.context_bench import (
     TOOL_GRADERS,
     ContextBench,
@@ -21,48 +22,10 @@ from chimera.eval.harness import Harness
 from chimera.eval.values import Submission
 from chimera.types import AgentResult
 
-NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
-
 
 @pytest.fixture
 def bench(dataset):
     return lambda **options: ContextBench(dataset("context-bench"), **options)
-
-
-@pytest.mark.parametrize(
-    ("reply", "expected", "correct"),
-    [
-        ("Linda Robbins", "Linda Robbins", True),
-        (" linda  robbins\n", "Linda Robbins", True),
-        ("It is linda robbins.", "Linda Robbins", True),
-        ("The answer is **Linda Robbins**.", "Linda Robbins", True),
-        ("Linda Robbins, not Tammy Roberts", "Linda Robbins", True),
-        ("Tammy Roberts has 3. Linda Robbins has 4. Answer: Linda Robbins", "Linda Robbins", True),
-        ("Either Linda Robbins or Tammy Roberts", "Linda Robbins", False),
-        ("not Linda Robbins", "Linda Robbins", False),
-        ("It isn't Linda Robbins.", "Linda Robbins", False),
-        ("Linda Robbinson", "Linda Robbins", False),
-        ("Robbins", "Linda Robbins", False),
-        ("I could not find it", "Linda Robbins", False),
-        ("", "Linda Robbins", False),
-        ("anything", "", False),
-        ("Linda Robbins and Tammy Roberts both fit", "Linda Robbins", None),
-        ("four", "4", True),
-        ("4 cars", "4", True),
-        ("There are 4 vehicles.", "4", True),
-        ("14", "4", False),
-        ("It is not 4.", "4", False),
-        ("$145,315.33", "145315.33", True),
-        ("145315", "145315.33", False),
-        ("18", "18 records", True),
-        ("no idea", "18 records", False),
-        ("between 4 and 5", "4", None),
-    ],
-)
-def test_phrasing(reply, expected, correct):
-    decision = decide(reply, expected, NAMES)
-
-    assert (None if decision is None else decision.correct) is correct
 
 
 @pytest.mark.parametrize(
@@ -194,16 +157,12 @@ def test_open_replies_go_to_the_judge_and_need_one(bench, tmp_path):
     assert list(scores.values()) == [(True, 1.0, "judge"), (False, 0.5, "judge"), "error", "error"]
 
 
-class Workspace(NoEnvironment):
-    def __init__(self, files: dict[str, bytes]) -> None:
-        self.files = files
-
-    def list_files(self, pattern: str = "**/*") -> list[str]:
-        folder = pattern.partition("/")[0]
-        return sorted(name for name in self.files if name.startswith(f"{folder}/"))
-
-    def read_file(self, path: str) -> bytes:
-        return self.files[path]
+@pytest.fixture
+def workspace() -> Iterator[LocalEnvironment]:
+    with LocalEnvironment() as env:
+        env.write_file("sample-0/art.html", b"<p>")
+        env.write_file("secret/key", b"y")
+        yield env
 
 
 @pytest.mark.parametrize(
@@ -216,21 +175,19 @@ class Workspace(NoEnvironment):
         (None, []),
     ],
 )
-def test_only_the_tasks_own_directory_is_handed_in(stated, found):
-    env = Workspace({"sample-0/art.html": b"x", "secret/key": b"y"})
-
-    assert list(_artefacts(env, "sample-0", stated)) == found
+def test_only_the_tasks_own_directory_is_handed_in(workspace, stated, found):
+    assert list(_artefacts(workspace, "sample-0", stated)) == found
 
 
-def test_skills_are_judged_by_their_rubrics(bench, tmp_path):
+def test_skills_are_judged_by_their_rubrics(bench, tmp_path, workspace):
     script = tmp_path / "judge.json"
     script.write_text(json.dumps(['{"score": 1.0, "rationale": "complete"}']))
     benchmark = bench(suite="skills", variant="use", judge_model=f"scripted/{script}")
     task: ContextTask = benchmark.tasks()[0]
     result = AgentResult('```json\n{"sandbox_path": "./sample-0", "skills": ["a"]}\n```')
 
-    done = benchmark.collect(task, result, Workspace({"sample-0/art.html": b"<p>"}))
-    nothing = benchmark.collect(task, AgentResult("done"), Workspace({}))
+    done = benchmark.collect(task, result, workspace)
+    nothing = benchmark.collect(task, AgentResult("done"), workspace)
 
     assert len(benchmark.tasks()) == 100
     assert "{pwd}" not in task["prompt"]
@@ -261,9 +218,9 @@ def test_suite_and_data_files_of_letta_evals_load_as_they_are(tmp_path):
 
 
 def test_wrong_options_and_missing_data_are_named(tmp_path):
-    with pytest.raises(DatasetError, match="no suite 'music'"):
+    with pytest.raises(UsageError, match="suite must be filesystem or skills, got 'music'"):
         ContextBench(suite="music")
-    with pytest.raises(DatasetError, match="cloud, code"):
+    with pytest.raises(UsageError, match="variant must be cloud or code in the suite filesystem"):
         ContextBench(variant="use")
     with pytest.raises(DatasetError, match="CHIMERA_CONTEXT_BENCH_PATH"):
         ContextBench(tmp_path).tasks()

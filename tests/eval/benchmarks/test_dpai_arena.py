@@ -11,8 +11,8 @@ from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks._dpai_arena.ee_bench import criteria
 from chimera.eval.benchmarks.dpai_arena import DPAIArena, matching, published_score
-from chimera.eval.kits.reports.types import Report
-from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.reports.report import Report
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
 

@@ -14,7 +14,7 @@ import pytest
 
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.feature_bench import FeatureBench, reverse, summary
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission, Verdict
 from tests.conftest import missing
@@ -59,7 +59,7 @@ def test_official_rows(tmp_path):
     assert (task["timeout"], task["timeout_one"]) == (600.0, 7)
     assert task["pass_to_pass"] == ["tests/test_b.py"]
     assert task["test_patch_removes"]
-    assert patches.paths(task["gold"]) == {"pkg/a.py"}
+    assert diffs.paths(task["gold"]) == {"pkg/a.py"}
     assert "+two\n+three" in task["gold"]
 
 
@@ -68,7 +68,7 @@ def test_a_reversed_patch_undoes_the_patch(tmp_path):
     (tmp_path / "tests").mkdir()
     (tmp_path / "pkg" / "a.py").write_text("one\ntwo\nthree\n")
     (tmp_path / "tests" / "test_a.py").write_text("def test_a(): pass\n")
-    backwards = "".join(reverse(file) for file in patches.parse(REMOVES))
+    backwards = "".join(reverse(file) for file in diffs.parse(REMOVES))
     for patch in (REMOVES, backwards):
         subprocess.run(["git", "apply", "-"], input=patch, text=True, cwd=tmp_path, check=True)
 

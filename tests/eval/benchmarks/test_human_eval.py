@@ -40,13 +40,13 @@ def test_verdicts_agree_with_the_official_grader(benchmark, tasks, vector):
 
 
 def test_every_reference_passes_and_nothing_fails(benchmark):
-    from chimera.agents import create_agent
+    from chimera.eval.submitters import NopAgent, OracleAgent
 
-    gold = Harness(benchmark=benchmark, agent=create_agent("oracle")).run()
+    gold = Harness(benchmark=benchmark, agent=OracleAgent()).run()
     assert (gold.total, gold.passed) == (164, 164)
     isolations = {result.metrics["isolation"] for result in gold.results}
     assert "shared" not in isolations
-    nothing = Harness(benchmark=benchmark, agent=create_agent("nop")).run()
+    nothing = Harness(benchmark=benchmark, agent=NopAgent()).run()
     assert (nothing.total, nothing.failed) == (164, 164)
 
 

@@ -7,7 +7,7 @@ import json
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks.math500 import MATH500Benchmark
 from chimera.eval.values import Submission
 
@@ -104,7 +104,7 @@ def test_a_damaged_file_is_refused_with_its_place(tmp_path, content, message):
 
 
 def test_an_unknown_grader_is_refused():
-    with pytest.raises(DatasetError, match="no grader 'vibes'"):
+    with pytest.raises(UsageError, match="grader must be prm800k, math-verify or hendrycks, got"):
         MATH500Benchmark(grader="vibes")
 
 

@@ -14,9 +14,14 @@ import pytest
 from chimera.agents.react import ReactAgent
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
-from chimera.eval.benchmarks.swe_bench import SWEBench, SWEBenchConfig, SWEBenchInstance, prepared
+from chimera.eval.benchmarks.swe_bench import (
+    SWEBench,
+    SWEBenchConfig,
+    SWEBenchInstance,
+    configured_agent,
+)
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.repositories.swe_instance import command_of, directives
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
@@ -134,20 +139,20 @@ def test_configurations():
             SWEBenchConfig(**wrong)
 
 
-def test_agents_are_prepared():
+def test_agents_are_configured_agent():
     from chimera.agents import create_agent
 
     agent = create_agent("react", model="scripted/text:done")
-    ready = prepared(agent, SWEBenchConfig.for_verified())
+    ready = configured_agent(agent, SWEBenchConfig.for_verified())
 
     assert ready.max_steps == 500
     assert ready.loop.condense_every_n_steps == 25
     assert ready.loop.compaction.provider is agent.provider
     assert "ipython" in [getattr(tool, "name", tool) for tool in ready.tools]
-    lite = prepared(agent, SWEBenchConfig.for_lite())
+    lite = configured_agent(agent, SWEBenchConfig.for_lite())
     assert "ipython" not in [getattr(tool, "name", tool) for tool in lite.tools]
     asked = create_agent("react", model="scripted/text:done", max_steps=7)
-    assert prepared(asked, SWEBenchConfig.for_verified()).max_steps == 7
+    assert configured_agent(asked, SWEBenchConfig.for_verified()).max_steps == 7
 
 
 def test_real_data_sets_load(dataset):
@@ -242,7 +247,7 @@ def test_an_agent_solves_a_real_instance(dataset, require, cached):
         submission = benchmark.collect(task, result, env)
 
     assert "summary" in model.asked
-    assert patches.paths(submission.text) == patches.paths(fix)
+    assert diffs.paths(submission.text) == diffs.paths(fix)
     assert submission.form == "model_patch"
     assert graded(benchmark, task, submission).passed
 

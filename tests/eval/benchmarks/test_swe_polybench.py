@@ -9,7 +9,7 @@ import pytest
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks._swe_polybench.logs import Results
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench, localization_accuracy, shortcomings
-from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.proof.attack.repositories import FIXTURES, NODE, PYTHON, Repository, replaced
 
 

@@ -1,4 +1,4 @@
-"""The WebArena adapters without a browser: tasks, replies, verdicts on answers and URLs."""
+"""WebArena without a browser: tasks, replies, verdicts on answers and URLs."""
 
 from __future__ import annotations
 
@@ -18,7 +18,6 @@ from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks._webarena.grading import Evaluation
 from chimera.eval.benchmarks._webarena.sites import SITES, site_status, site_urls, variables
 from chimera.eval.benchmarks.webarena import WebArena, read_reply
-from chimera.eval.benchmarks.webarena_verified import WebArenaVerified
 from chimera.eval.harness import Harness
 from chimera.eval.registry import create_benchmark
 from chimera.eval.values import Submission, Verdict
@@ -101,35 +100,6 @@ def test_gold_passes_and_mutants_and_attacks_fail(dataset: Callable[[str], Path]
     assert right == {"True": 319, "judge": 82}
     assert set(wrong) == {"False", "judge"}
     assert wrong["False"] > 3000
-
-
-def test_verified_data_loads_with_its_subset(dataset: Callable[[str], Path]) -> None:
-    place = dataset("webarena-verified")
-    whole = WebArenaVerified(place, urls=URLS)
-    hard = WebArenaVerified(
-        place, urls=URLS, subset=place / "subsets" / "webarena-verified-hard.json"
-    )
-
-    assert len(whole.tasks()) == 812
-    assert len(hard.tasks()) == 258
-    assert sum(whole.gold(task) is not None for task in whole.tasks()) == 314
-
-
-def test_verified_gold_and_mutants(dataset: Callable[[str], Path]) -> None:
-    benchmark = WebArenaVerified(dataset("webarena-verified"), urls=URLS)
-    verdicts: Counter[str] = Counter()
-    for task in benchmark.tasks():
-        gold = benchmark.gold(task)
-        if gold is None:
-            continue
-        try:
-            assert benchmark.grade(task, gold, NoEnvironment()).passed, task["id"]
-            verdicts["gold"] += 1
-            for mutant in benchmark.mutants(task):
-                assert not benchmark.grade(task, mutant, NoEnvironment()).passed, task["id"]
-        except GraderError:
-            verdicts["package"] += 1
-    assert verdicts["gold"] > 180
 
 
 # ------------------------------------------------------------------------------------- loading

@@ -8,7 +8,6 @@ import json
 import pytest
 
 from chimera.errors import DatasetError
-from chimera.eval.data import datasets
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import rows
 from chimera.eval.values import Task, Verdict
@@ -90,7 +89,7 @@ def test_damaged_files_are_refused_with_their_place(tmp_path, name, content, say
 
 
 def test_a_decompression_bomb_is_refused(tmp_path, monkeypatch):
-    monkeypatch.setattr(datasets, "MAX_BYTES", 1 << 20)
+    monkeypatch.setattr("chimera.eval.data.rows.MAX_BYTES", 1 << 20)
     (tmp_path / "a.jsonl.gz").write_bytes(gzip.compress(b" " * (8 << 20)))
 
     with pytest.raises(DatasetError, match="unpacks to more than"):
@@ -102,10 +101,10 @@ def test_a_data_set_is_found_by_option_variable_and_directory(tmp_path, monkeypa
         (tmp_path / place).mkdir(parents=True)
         (tmp_path / place / "tiny.jsonl").write_text(LINES)
     monkeypatch.setenv("CHIMERA_DATASETS_DIR", str(tmp_path / "root"))
-    assert Tiny().source() == tmp_path / "root/tiny/tiny.jsonl"
+    assert Tiny().dataset().source() == tmp_path / "root/tiny/tiny.jsonl"
     monkeypatch.setenv("CHIMERA_TINY_PATH", str(tmp_path / "variable"))
-    assert Tiny().source() == tmp_path / "variable/tiny.jsonl"
-    assert Tiny(tmp_path / "option").source() == tmp_path / "option/tiny.jsonl"
+    assert Tiny().dataset().source() == tmp_path / "variable/tiny.jsonl"
+    assert Tiny(tmp_path / "option").dataset().source() == tmp_path / "option/tiny.jsonl"
     assert [task["id"] for task in Tiny(tmp_path / "option").tasks()] == ["a", "b"]
 
 

@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
-import hashlib
 import json
 
 import pytest
@@ -12,9 +10,7 @@ from click.testing import CliRunner
 from chimera.cli.datasets import command as datasets_command
 from chimera.cli.validate import command as validate_command
 from chimera.environments.none import NoEnvironment
-from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.data import pull
 from chimera.eval.kits import mutate
 from chimera.eval.proof.validate import validate
 from chimera.eval.values import Submission, Verdict
@@ -127,34 +123,6 @@ def test_the_command_proves_and_records(dataset, tmp_path):
     assert result.return_value == 0
     assert "proof holds" in result.output
     assert json.loads(record.read_text())["answers"]["gold"]["as_due"] == 5
-
-
-# Fetching
-
-
-def test_what_is_there_and_right_is_kept(tmp_path, monkeypatch):
-    content = gzip.compress(b"{}\n")
-    item = pull.Item(
-        "data.jsonl.gz",
-        pull.WebFile("http://127.0.0.1:9/nothing"),
-        unpacked_md5=hashlib.md5(b"{}\n", usedforsecurity=False).hexdigest(),
-    )
-    monkeypatch.setattr(pull, "SOURCES", {"mbpp": (item,)})
-    (tmp_path / "data.jsonl.gz").write_bytes(content)
-
-    assert pull.pull("mbpp", target=tmp_path) == [tmp_path / "data.jsonl.gz"]
-    (tmp_path / "data.jsonl.gz").write_bytes(gzip.compress(b"[]\n"))
-    with pytest.raises(DatasetError, match="MD5"):
-        pull.pull("mbpp", target=tmp_path)
-    (tmp_path / "data.jsonl.gz").unlink()
-    with pytest.raises(DatasetError, match="cannot fetch"):
-        pull.pull("mbpp", target=tmp_path)
-    assert list(tmp_path.iterdir()) == []
-
-
-def test_a_set_that_no_command_fetches_is_said():
-    with pytest.raises(DatasetError, match="cannot be fetched"):
-        pull.pull("custom")
 
 
 def test_list_and_path(dataset, monkeypatch):

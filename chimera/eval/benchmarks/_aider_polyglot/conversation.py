@@ -6,9 +6,10 @@ import re
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
-from chimera.environments.base import Environment
-from chimera.environments.wrapped import WrappedEnvironment
+from chimera.environments.base import Machine
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import EnvironmentFault
+from chimera.texts import shortened
 
 #: More test output than this is cut in the middle before a model sees it.
 SHOWN_CHARACTERS = 30_000
@@ -54,11 +55,7 @@ def _named_file(line: str, editable: Sequence[str]) -> str | None:
 
 def second_message(output: str, editable: Sequence[str]) -> str:
     """What the model is told after a failed attempt."""
-    text = _DURATION.sub("", output).strip()
-    if len(text) > SHOWN_CHARACTERS:
-        half = SHOWN_CHARACTERS // 2
-        cut = len(text) - 2 * half
-        text = f"{text[:half]}\n… {cut} characters left out …\n{text[-half:]}"
+    text = shortened(_DURATION.sub("", output).strip(), SHOWN_CHARACTERS)
     names = ", ".join(f"`{name}`" for name in editable)
     return (
         f"{text}\n\nThe tests above were run on your code and did not all pass. The tests are "
@@ -66,7 +63,7 @@ def second_message(output: str, editable: Sequence[str]) -> str:
     )
 
 
-class TwoAttempts(WrappedEnvironment):
+class TwoAttempts(WrappedMachine):
     """An agent's environment whose other side runs the tests and, once, tells what they printed.
 
     `judge` is given the solution files and returns the message for the model, or None when the
@@ -77,7 +74,7 @@ class TwoAttempts(WrappedEnvironment):
 
     def __init__(
         self,
-        inner: Environment,
+        inner: Machine,
         judge: Callable[[Mapping[str, bytes]], str | None],
         editable: Sequence[str],
         attempts: int,

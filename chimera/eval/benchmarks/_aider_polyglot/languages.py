@@ -10,16 +10,19 @@ from dataclasses import dataclass, field
 from functools import cache as cached
 from pathlib import Path
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
-from chimera.types import CommandResult, TestResult
+from chimera.eval.kits.reports import javascript, junit
+from chimera.eval.kits.reports.report import Report
+from chimera.types import CommandResult
 
 #: Where the runners put reports and build products, beside the exercise.
 SCRATCH = ".scratch"
 PREAMBLE = f'export SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$SCRATCH/home"\n'
 PREAMBLE += 'mkdir -p "$HOME" || exit 1\n'
+RUNNERS = Path(__file__).with_name("runners")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 
@@ -41,43 +44,43 @@ class TestRun:
 
     __test__ = False
 
-    result: TestResult | None
+    report: Report | None
     output: str
     exit_code: int
     timed_out: bool
+    passes: int = 0  # tests that passed; a data set's own command only counts them
 
     @property
     def passed(self) -> bool:
-        return (
-            self.exit_code == 0
-            and not self.timed_out
-            and self.result is not None
-            and self.result.all_passed
-        )
+        failed = self.report is None or self.report.failed()
+        return self.exit_code == 0 and not self.timed_out and self.passes > 0 and not failed
 
 
 @dataclass(frozen=True, slots=True)
 class Language:
     """A language of the data set.
 
-    `script` is run by the shell in the exercise's directory with $SCRATCH set. `read` turns what
-    it left into a report and the text a person would have seen. `declared` finds the names of
-    tests in a test file, each of which must be in the report. `unskip` turns on tests which the
-    exercise ships switched off. `summary` finds the number of tests that passed (1 for a package
-    of Go) in what another command for the same runner prints.
+    `script` (below `runners`) is run by the shell in the exercise's directory with $SCRATCH set.
+    `read` turns what it left into a report and the text a person would have seen. `declared` finds
+    the names of tests in a test file, each of which must be in the report. `unskip` turns on tests
+    which the exercise ships switched off. `summary` finds the number of tests that passed (1 for a
+    package of Go) in what another command for the same runner prints.
     """
 
     name: str
-    script: str
-    read: Callable[[Environment, CommandResult], tuple[TestResult | None, str]]
+    read: Callable[[Machine, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
     unskip: Callable[[str], str] = lambda text: text
 
+    @property
+    def script(self) -> str:
+        return (RUNNERS / f"{self.name}.sh").read_text()
 
-def run_tests(
-    env: Environment, language: Language, exercise: str, toolchain: Toolchain, timeout: float
+
+def run_exercise(
+    env: Machine, language: Language, exercise: str, toolchain: Toolchain, timeout: float
 ) -> TestRun:
     """Run the exercise in the directory `exercise` of `env` by its language's own command."""
     done = env.run_command(
@@ -86,12 +89,15 @@ def run_tests(
         timeout=timeout,
         variables=toolchain.variables,
     )
-    result, output = language.read(env, done)
-    return TestRun(result, output, done.exit_code, done.timed_out)
+    report, output = language.read(env, done)
+    if report is not None and not report.complete:
+        report = None
+    passes = len(report.passed()) if report else 0
+    return TestRun(report, output, done.exit_code, done.timed_out, passes)
 
 
 def run_command(
-    env: Environment,
+    env: Machine,
     language: Language,
     command: str,
     exercise: str,
@@ -106,36 +112,39 @@ def run_command(
         variables=toolchain.variables,
     )
     counts = [int(match[1] or 1) for match in language.summary.finditer(done.output)]
-    result = TestResult(sum(counts), 0, 0) if counts else None
-    return TestRun(result, done.output, done.exit_code, done.timed_out)
+    report = Report() if counts else None
+    return TestRun(report, done.output, done.exit_code, done.timed_out, sum(counts))
 
 
-def _scratch_file(env: Environment, name: str) -> bytes:
+def _scratch_file(env: Machine, name: str) -> bytes:
     try:
         return env.read_file(f"{SCRATCH}/{name}")
     except (OSError, EnvironmentFault):
         return b""
 
 
-def _junit(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "report.xml")), done.output
+def _junit(
+    env: Machine, done: CommandResult, name: str = "report.xml"
+) -> tuple[Report | None, str]:
+    return junit.read(_scratch_file(env, name), classes=False), done.output
 
 
-def _junit_of_jupiter(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.junit(_scratch_file(env, "reports/TEST-junit-jupiter.xml")), done.output
+def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    return _junit(env, done, "reports/TEST-junit-jupiter.xml")
 
 
-def _jest(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    return reports.jest(_scratch_file(env, "report.json")), done.output
+def _jest(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    text = _scratch_file(env, "report.json").decode("utf-8", "replace")
+    return javascript.jest(text, suites=True), done.output
 
 
-def _cargo(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
+def _cargo(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Environment, done: CommandResult) -> tuple[TestResult | None, str]:
-    result, text = reports.go_events(done.stdout)
-    return result, text + done.stderr.decode("utf-8", "replace")
+def _go(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+    report, text = reports.go_events(done.stdout)
+    return report, text + done.stderr.decode("utf-8", "replace")
 
 
 def _python_toolchain(exercise: Path) -> Toolchain:
@@ -236,16 +245,6 @@ LANGUAGES: Mapping[str, Language] = {
     for language in (
         Language(
             "cpp",
-            """
-mkdir -p "$SCRATCH/build" && cd "$SCRATCH/build" || exit 1
-cmake -DEXERCISM_RUN_ALL_TESTS=1 -G "Unix Makefiles" "$OLDPWD" || exit 1
-name=$(basename "$OLDPWD")
-make "$name" || exit 1
-"./$name" -r junit -o "$SCRATCH/report.xml" && exit 0
-code=$?
-"./$name"
-exit $code
-""",
             _junit,
             _cpp_toolchain,
             _named(r"All tests passed \([^\n]* in (\d+) test case"),
@@ -253,8 +252,6 @@ exit $code
         ),
         Language(
             "go",
-            'cp -r "$WARM" "$SCRATCH/go-build" || exit 1\n'
-            'GOCACHE="$SCRATCH/go-build" exec go test -json ./...',
             _go,
             _go_toolchain,
             _named(r"^ok()\s+\S"),
@@ -262,14 +259,6 @@ exit $code
         ),
         Language(
             "java",
-            """
-find src -name '*.java' > "$SCRATCH/sources"
-javac -encoding UTF-8 -d "$SCRATCH/classes" -cp "$JARS/*" @"$SCRATCH/sources" || exit 1
-exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
-    --class-path "$SCRATCH/classes:$(echo "$JARS"/*.jar | tr ' ' :)" --scan-class-path \
-    --fail-if-no-tests --disable-banner --disable-ansi-colors --details=tree \
-    --reports-dir "$SCRATCH/reports"
-""",
             _junit_of_jupiter,
             _java_toolchain,
             _named(r"\b(\d+) tests successful"),
@@ -278,9 +267,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "javascript",
-            'ln -sfn "$NODE_MODULES" node_modules || exit 1\n'
-            "exec node node_modules/jest/bin/jest.js ./* --colors=false --json "
-            '--outputFile="$SCRATCH/report.json" --cacheDirectory="$SCRATCH/jest" >/dev/null',
             _jest,
             _javascript_toolchain,
             _named(r"Tests:[^\n]*?(\d+) passed"),
@@ -288,7 +274,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "python",
-            'exec python -B -m pytest -p no:cacheprovider --junitxml="$SCRATCH/report.xml"',
             _junit,
             _python_toolchain,
             _named(r"(\d+) passed\b"),
@@ -296,10 +281,6 @@ exec java -jar "$JARS"/junit-platform-console-standalone-*.jar \
         ),
         Language(
             "rust",
-            'export CARGO_HOME="$SCRATCH/cargo" CARGO_TARGET_DIR="$SCRATCH/target"\n'
-            "exec cargo --config 'source.crates-io.replace-with=\"vendored\"' "
-            '--config "source.vendored.directory=\\"$VENDOR\\"" --offline '
-            "test --color=never -- --include-ignored",
             _cargo,
             _rust_toolchain,
             _named(r"test result: ok\. (\d+) passed"),

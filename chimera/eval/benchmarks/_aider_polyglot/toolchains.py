@@ -53,6 +53,6 @@ def missing_requirements(language: str) -> list[Requirement]:
 
 
 def missing_toolchains() -> list[tuple[str, str]]:
-    """(what is missing, the command that installs it), for `chimera doctor`."""
+    """(what is missing, the command that installs it)."""
     found = [need for language in REQUIREMENTS for need in missing_requirements(language)]
     return [(need.what, need.install_command) for need in found]

@@ -1,9 +1,8 @@
-"""Answers that are plain text or whole numbers: strict readings, no guessing."""
+"""Answers that are whole numbers: a strict reading, no guessing."""
 
 from __future__ import annotations
 
 import re
-import unicodedata
 
 _SEPARATORS = re.compile(r"\{,\}|\\[,!;: ]|\\(?:thinspace|quad)\b|[ \u00a0\u2009\u202f]")
 _NAMED = re.compile(r"^[A-Za-z](?:[A-Za-z0-9_{}+\-*/ ]|\\cdot|\\times)*=")
@@ -29,12 +28,3 @@ def whole_number(answer: str) -> int | None:
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
-
-
-def same_text(given: str, gold: str) -> bool:
-    """Equality but for case, Unicode form and the amount of white space."""
-    return _plain(given) == _plain(gold)
-
-
-def _plain(text: str) -> str:
-    return " ".join(unicodedata.normalize("NFKC", text).casefold().split())

@@ -5,10 +5,8 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
-from typing import ClassVar
 
-from chimera.environments.base import Capability, Environment
-from chimera.environments.none import NoEnvironment
+from chimera.environments.base import Environment
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolResult
 
@@ -18,27 +16,17 @@ MATCHES_A_PAGE = 50
 LINE_CHARS = 500
 
 
-class FilesEnvironment(NoEnvironment):
+class FilesEnvironment(Environment):
     """Files that can be read and searched, not changed."""
 
     name = "files"
-    capabilities: ClassVar[frozenset[Capability]] = frozenset()
 
     def __init__(self, files: Mapping[str, str], system_prompt: str = "") -> None:
-        self.files = dict(files)
         self.system_prompt = system_prompt
-        self.lines = {name: text.splitlines() for name, text in self.files.items()}
+        self.lines = {name: files[name].splitlines() for name in sorted(files)}
 
     def tools(self) -> Sequence[Tool]:
         return [OpenFiles(), GrepFiles()]
-
-    def read_file(self, path: str) -> bytes:
-        if path not in self.files:
-            raise FileNotFoundError(f"no file '{path}'")
-        return self.files[path].encode()
-
-    def list_files(self, pattern: str = "**/*") -> list[str]:
-        return sorted(n for n in self.files if pattern == "**/*" or fnmatch(n, pattern))
 
 
 def _files_of(env: Environment) -> FilesEnvironment:
@@ -75,7 +63,7 @@ class OpenFiles:
         files = _files_of(env)
         requests = arguments.get("file_requests") or []
         if not requests:
-            listed = [f"{name} ({len(files.lines[name])} lines)" for name in files.list_files()]
+            listed = [f"{name} ({len(lines)} lines)" for name, lines in files.lines.items()]
             return ToolResult("\n".join(listed))
         if not isinstance(requests, list) or len(requests) > MOST_FILES:
             return ToolResult("", error=f"file_requests is a list of at most {MOST_FILES} files")
@@ -85,7 +73,7 @@ class OpenFiles:
 def _window(files: FilesEnvironment, request: JSON) -> str:
     name = request.get("file_name") if isinstance(request, Mapping) else request
     if name not in files.lines:
-        return f"Error: no file '{name}'; there are: {', '.join(files.list_files())}"
+        return f"Error: no file '{name}'; there are: {', '.join(files.lines)}"
     lines = files.lines[name]
     offset = request.get("offset") if isinstance(request, Mapping) else None
     first = max(1, offset) if isinstance(offset, int) else 1
@@ -135,7 +123,7 @@ class GrepFiles:
         include = str(arguments.get("include") or "*")
         around = _bounded(arguments.get("context_lines"), 10)
         passed_over = _bounded(arguments.get("offset"), 1_000_000)
-        names = [name for name in files.list_files() if fnmatch(name, include)]
+        names = [name for name in files.lines if fnmatch(name, include)]
         matches = [
             (name, number)
             for name in names

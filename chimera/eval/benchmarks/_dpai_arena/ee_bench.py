@@ -14,7 +14,7 @@ from typing import Any
 
 from chimera.errors import DatasetError
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.reports.types import FAILING, PASSING, Report
+from chimera.eval.kits.reports.report import FAILING, PASSING, Report
 
 FILE = "datapoint.json"
 LANGUAGES = ("java", "kotlin")

@@ -9,11 +9,11 @@ from pathlib import Path, PurePosixPath
 from xml.etree import ElementTree
 
 from chimera.cache import digest, made_once
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine, machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits.reports import junit
-from chimera.eval.kits.reports.types import Report
+from chimera.eval.kits.reports.report import Report
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
@@ -70,7 +70,7 @@ def warmed_repository(
         # a failing test must not keep the goals after it from fetching what they need
         lenient = [*goals, "-Dmaven.test.failure.ignore=true"]
         online = command(lenient, repository=_WARM).replace(" -o ", " ")
-        with start(spec) as env:
+        with machine(start(spec)) as env:
             for number, tree in enumerate(trees):
                 folder = f"{TESTBED}/{number}"
                 env.copy_in(tree.path, folder)
@@ -82,7 +82,7 @@ def warmed_repository(
     return made_once("maven", identity, fill) / "repository"
 
 
-def run_tests(env: Environment, test_command: str, *, timeout: float) -> Build:
+def run_build(env: Machine, test_command: str, *, timeout: float) -> Build:
     """Run the tests and read JUnit reports that were not there before."""
     clear = "find . -type d ( -path '*/target' -o -path '*/build/test-results' ) -prune"
     env.run_command(
@@ -95,7 +95,7 @@ def run_tests(env: Environment, test_command: str, *, timeout: float) -> Build:
     return Build(result, junit.read_all([env.read_file(name) for name in names]))
 
 
-def line_coverage(env: Environment) -> dict[str, tuple[int, int]]:
+def line_coverage(env: Machine) -> dict[str, tuple[int, int]]:
     """Class → (lines covered, lines in all), from JaCoCo's XML reports."""
     found: dict[str, tuple[int, int]] = {}
     for name in env.list_files("**/target/site/jacoco/jacoco.xml"):
@@ -109,7 +109,7 @@ def line_coverage(env: Environment) -> dict[str, tuple[int, int]]:
     return found
 
 
-def violations(env: Environment) -> dict[tuple[str, str], int]:
+def violations(env: Machine) -> dict[tuple[str, str], int]:
     """(file, rule) → how often, from PMD's XML reports."""
     found: dict[tuple[str, str], int] = {}
     names = env.list_files("**/target/pmd.xml")
@@ -127,7 +127,7 @@ def violations(env: Environment) -> dict[tuple[str, str], int]:
     return found
 
 
-def dependency_versions(env: Environment, place: str = "target/dependencies.txt") -> dict[str, str]:
+def dependency_versions(env: Machine, place: str = "target/dependencies.txt") -> dict[str, str]:
     """`group:artifact` → version, from the dependency plugin's list."""
     versions: dict[str, str] = {}
     for line in env.read_text(f"{TESTBED}/{place}").splitlines():
@@ -138,7 +138,7 @@ def dependency_versions(env: Environment, place: str = "target/dependencies.txt"
     return versions
 
 
-def _xml(env: Environment, path: str) -> ElementTree.Element:
+def _xml(env: Machine, path: str) -> ElementTree.Element:
     content = env.read_file(str(PurePosixPath(TESTBED) / path))
     # JaCoCo names a DTD that is never fetched; entities of the document's own are refused
     if b"<!ENTITY" in content:

@@ -5,14 +5,10 @@ from __future__ import annotations
 import json
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING
 
 from chimera.errors import GraderError
 from chimera.eval.kits import replies as extract
-from chimera.types import Message
-
-if TYPE_CHECKING:
-    from chimera.providers.base import Provider
+from chimera.eval.kits.judge import Judge
 
 INSTRUCTION = """\
 You compare a review with a list of findings that a complete review must contain. A finding counts \
@@ -32,23 +28,13 @@ class Finding:
         return f"{self.description} ({place})" if place else self.description
 
 
-def contained_findings(
-    review: str, findings: Sequence[Finding], judge: Provider | None
-) -> frozenset[int]:
-    """Indexes of the findings that a review contains, as the judge model says.
-
-    Without a judge, or with one that does not answer in the form asked for, there is no verdict.
-    """
-    if judge is None:
-        raise GraderError(
-            "this track compares texts and needs a judge model: --option judge_model=SERVICE/MODEL"
-        )
+def contained_findings(review: str, findings: Sequence[Finding], judge: Judge) -> frozenset[int]:
+    """Indexes of the findings that a review contains, as the judge model says."""
     if not findings:
         raise GraderError("the task lists no findings to compare with")
     listed = "\n".join(f"{number}. {finding}" for number, finding in enumerate(findings))
     question = f"Findings:\n{listed}\n\nReview (JSON string):\n{json.dumps(review)}"
-    answer = judge.complete([Message.system(INSTRUCTION), Message.user(question)], temperature=0.0)
-    document = extract.json_envelope(answer.content)
+    document = extract.json_envelope(judge.ask(INSTRUCTION, question))
     named = document.get("contained") if isinstance(document, dict) else None
     if not isinstance(named, list) or not all(type(number) is int for number in named):
         raise GraderError("the judge model did not answer in the form asked for", retryable=True)

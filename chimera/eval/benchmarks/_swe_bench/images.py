@@ -7,6 +7,7 @@ instances that share packages share all but the last.
 from __future__ import annotations
 
 import threading
+from functools import cache
 from pathlib import Path
 
 from chimera.cache import digest
@@ -16,7 +17,6 @@ from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.virtualenvs import TESTBED, VirtualEnvironment
 
-BASE_IMAGE = "debian:bookworm-slim"
 LABEL = "chimera.instance"
 PACKAGES_LABEL = "chimera.packages"
 #: Images of each kind that stay for trials of the same instance; older ones are removed. One that
@@ -70,6 +70,12 @@ def official_image(image: str, *, keep: bool, engine: Engine | None = None) -> b
             if engine.call("image", "rm", old).returncode == 0:
                 _pulled.remove(old)
     return True
+
+
+@cache
+def pullable(image: str, *, keep: bool) -> bool:
+    """Whether an image can be had; asked once, since a registry that is not reached is slow."""
+    return official_image(image, keep=keep)
 
 
 def _python_layer(base: str, packages: VirtualEnvironment) -> str:

@@ -7,10 +7,11 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Literal
 
+from chimera.eval.benchmark import StoredRun
 from chimera.eval.values import TrialRecord
 from chimera.types import JSON
 
@@ -19,7 +20,7 @@ LOGS = Path("logs") / "run_evaluation"
 
 #: What upstream makes of an instance. `error`: it leaves no report (the patch does not apply, the
 #: tests run out of time, the machine fails).
-Outcome = Literal["empty_patch", "error", "resolved", "unresolved"]
+Listing = Literal["empty_patch", "error", "resolved", "unresolved"]
 
 #: Signs in a log that something other than the patch is to blame, by upstream's names for them.
 #: The first that is found counts; the flag tells a sure sign from one a bad patch leaves as well.
@@ -42,7 +43,7 @@ _SIGNS: tuple[tuple[str, bool, re.Pattern[str]], ...] = tuple(
 )  # fmt: skip
 
 
-def outcome(record: TrialRecord) -> Outcome:
+def listing(record: TrialRecord) -> Listing:
     """How upstream would list a record that has a submission."""
     if record.submission is None or record.submission.text == "":
         return "empty_patch"
@@ -94,16 +95,16 @@ def instance_report(record: TrialRecord) -> dict[str, JSON]:
 def summary(records: Sequence[TrialRecord], dataset: Iterable[str]) -> dict[str, JSON]:
     """The official summary. `dataset` are the ids of every instance that could be submitted."""
     known = set(dataset)
-    outcomes = {r.task_id: outcome(r) for r in records if r.submission is not None}
+    listings = {r.task_id: listing(r) for r in records if r.submission is not None}
     signs = {
         record.task_id: sign
         for record in records
-        if outcomes.get(record.task_id) in ("unresolved", "error")
+        if listings.get(record.task_id) in ("unresolved", "error")
         and (sign := _sign(_log(record) + "\n" + _journal(record)))
     }
 
-    def having(*wanted: Outcome) -> list[str]:
-        return sorted(name for name, found in outcomes.items() if found in wanted)
+    def having(*wanted: Listing) -> list[str]:
+        return sorted(name for name, found in listings.items() if found in wanted)
 
     lists = {
         "completed": having("resolved", "unresolved"),
@@ -116,11 +117,11 @@ def summary(records: Sequence[TrialRecord], dataset: Iterable[str]) -> dict[str,
     }
     return {
         "total_instances": len(known),
-        "submitted_instances": len(outcomes),
+        "submitted_instances": len(listings),
         **{f"{name}_instances": len(ids) for name, ids in lists.items()},
         **{f"{name}_ids": ids for name, ids in lists.items()},
-        "submitted_ids": sorted(outcomes),
-        "incomplete_ids": sorted(known - outcomes.keys()),
+        "submitted_ids": sorted(listings),
+        "incomplete_ids": sorted(known - listings.keys()),
         "failure_reasons": {name: signs[name][0] for name in sorted(signs)},
         "schema_version": SCHEMA_VERSION,
     }
@@ -149,14 +150,21 @@ def write_reports(
     return path
 
 
-def by_sample(
-    records: Iterable[TrialRecord], write: Callable[[int, list[TrialRecord]], Path]
-) -> list[Path]:
-    """Upstream knows one answer for each instance: every sample is written as a run of its own."""
+def export(run: StoredRun, folder: Path) -> list[Path]:
+    """The summaries. Upstream knows one answer for each instance: each sample is a run to it."""
     samples: dict[int, list[TrialRecord]] = {}
-    for record in records:
+    for record in run.records:
         samples.setdefault(record.sample, []).append(record)
-    return [write(sample, samples[sample]) for sample in sorted(samples)]
+    return [
+        write_reports(
+            samples[sample],
+            folder,
+            model=run.model,
+            run=f"{run.name}-{sample}" if sample else run.name,
+            dataset=run.tasks,
+        )
+        for sample in sorted(samples)
+    ]
 
 
 def _write_instance(record: TrialRecord, place: Path) -> None:
@@ -167,7 +175,7 @@ def _write_instance(record: TrialRecord, place: Path) -> None:
         "test_output.txt": _log(record),
         "run_instance.log": _journal(record),
     }
-    if outcome(record) != "error":
+    if listing(record) != "error":
         texts["report.json"] = json.dumps(instance_report(record), indent=4)
     for name, text in texts.items():
         if text:

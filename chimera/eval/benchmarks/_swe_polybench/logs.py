@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from chimera.errors import GraderError
 from chimera.eval.kits.reports import javascript, junit
-from chimera.eval.kits.reports.types import Report, Status
+from chimera.eval.kits.reports.report import Report, Status
 
 
 @dataclass(frozen=True, slots=True)

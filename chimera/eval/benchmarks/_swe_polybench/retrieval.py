@@ -9,7 +9,7 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 from chimera.errors import UsageError
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
 
 if TYPE_CHECKING:
     from tree_sitter import Node, Parser
@@ -35,7 +35,7 @@ def retrieval(expected: Iterable[str], found: Iterable[str]) -> Retrieval:
 
 def changed_files(patch: str) -> set[str]:
     """Old paths of a patch; a new file is listed by its own name."""
-    return {file.old or file.new or "" for file in patches.parse(patch)}
+    return {file.old or file.new or "" for file in diffs.parse(patch)}
 
 
 #: Suffix → (package with the grammar, name of its function).
@@ -78,7 +78,7 @@ def changed_nodes(patch: str, before: Mapping[str, bytes], after: Mapping[str, b
     Files that are new or renamed have no nodes, as SWE-PolyBench defines it.
     """
     found: set[str] = set()
-    for file in patches.parse(patch):
+    for file in diffs.parse(patch):
         if file.old is None or file.old != file.new:
             continue
         suffix = _suffix(file.old)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Literal, cast
 
-from chimera.eval.kits.repositories import patches
+from chimera.eval.kits.patches import diffs
 
 Outcome = Literal["PASSED", "FAILED"]
 Transition = Literal["P2P", "P2F", "F2P", "F2F"]
@@ -95,7 +95,7 @@ def change_coverage(gold_patch: str, tests: Pair, base: Pair, gold: Pair) -> Cha
     removed line before is taken from the run with the patch.
     """
     total = covered = more = 0
-    for file in patches.parse(gold_patch):
+    for file in diffs.parse(gold_patch):
         removed = [n for hunk in file.hunks for n in hunk.removed]
         added = [n for hunk in file.hunks for n in hunk.added]
         for numbers, path, side in ((removed, file.old, "pre"), (added, file.new, "post")):

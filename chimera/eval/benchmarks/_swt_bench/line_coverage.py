@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from chimera.cache import digest, made_once
-from chimera.environments.base import Environment
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 
 PLACE = "/tmp/line-coverage"
@@ -22,21 +22,7 @@ include =
 {files}
 disable_warnings = no-data-collected,module-not-measured,already-imported,include-ignored
 """
-_REPORT = """\
-import json, sys
-import coverage
-
-reader = coverage.Coverage(data_file={place!r} + "/data", config_file=False)
-reader.combine([{place!r}])
-data = reader.get_data()
-lines = {{}}
-for file in data.measured_files():
-    statements = reader.analysis2(file)[1]
-    contexts = data.contexts_by_lineno(file)
-    counts = {{number: len(contexts.get(number, ())) for number in statements}}
-    lines[file] = counts
-json.dump(lines, sys.stdout)
-"""
+_REPORT = Path(__file__).with_name("coverage_report.py")
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,7 +34,7 @@ class CoverageTool:
     def mounts(self) -> dict[str, str]:
         return {str(self.folder): str(self.folder)}
 
-    def place(self, env: Environment, files: Sequence[str], root: str) -> dict[str, str]:
+    def place(self, env: Machine, files: Sequence[str], root: str) -> dict[str, str]:
         """Prepare a run that measures `files`; the variables that the test command needs."""
         listed = "\n".join(f"    {root}/{name}" for name in files)
         env.write_file(f"{PLACE}/rc", _CONFIG.format(place=PLACE, files=listed))
@@ -60,12 +46,12 @@ class CoverageTool:
             "PYTHONPATH": f"{PLACE}/start:{self.folder}",
         }
 
-    def read(self, env: Environment, root: str) -> dict[str, dict[int, int]]:
+    def read(self, env: Machine, root: str) -> dict[str, dict[int, int]]:
         """Tests that reached each executable line, by path below `root`; empty when nothing ran."""
-        env.write_file(f"{PLACE}/report.py", _REPORT.format(place=PLACE))
+        env.write_file(f"{PLACE}/report.py", _REPORT.read_text())
         variables = {"PYTHONPATH": str(self.folder), "COVERAGE_PROCESS_START": ""}
         result = env.run_command(
-            ["python", f"{PLACE}/report.py"], cwd=root, timeout=300, variables=variables
+            ["python", f"{PLACE}/report.py", PLACE], cwd=root, timeout=300, variables=variables
         )
         if result.exit_code != 0:
             if "No data to combine" in result.output or "NoDataError" in result.output:

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
+from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
 if TYPE_CHECKING:
+    from chimera.eval.benchmarks._tau_bench.domains import Domain, LegacyDomain
     from chimera.eval.benchmarks._tau_bench.rewards import Reward
 
 PROMPT = (
@@ -24,6 +27,11 @@ PROMPT = (
 SIMULATION = (
     "simulation"  # the form of a submission whose data is a conversation, actions or a state
 )
+
+
+@dataclass(frozen=True, slots=True)
+class ConversationOptions(Options):
+    domain: str = option("airline", "whose customers are served")
 
 
 class TauTask(Task):
@@ -40,23 +48,19 @@ class Conversations(DatasetBenchmark[TauTask]):
     grading = "same"
     environments = ("none",)
 
-    domain: str
-    split: str | None
-    user_model: str
+    settings: ConversationOptions
 
-    def options(self) -> dict[str, JSON]:
-        return {"domain": self.domain, "split": self.split, "user_model": self.user_model}
+    def dataset(self) -> Dataset:
+        return replace(super().dataset(), locate=lambda place: self._domain_at(place).folder)
 
-    def source(self) -> Path:
-        return self.place()
+    def _domain_at(self, place: Path) -> Domain | LegacyDomain:
+        """The domain in a directory or a clone of the repository."""
+        raise NotImplementedError
 
     def _made(self, task_id: str, row: Mapping[str, Any]) -> TauTask:
+        domain = self.settings.domain
         return TauTask(
-            id=task_id,
-            prompt=PROMPT,
-            metadata={"domain": self.domain},
-            row=row,
-            domain=self.domain,
+            id=task_id, prompt=PROMPT, metadata={"domain": domain}, row=row, domain=domain
         )
 
     def collect(self, task: TauTask, result: AgentResult, env: Environment) -> Submission:
@@ -84,9 +88,9 @@ class Conversations(DatasetBenchmark[TauTask]):
         """The official reward; an environment with `evaluate_task` of its own decides instead."""
         from chimera.eval.benchmarks._tau_bench.submissions import NotJudged, form_of
 
-        evaluate = getattr(env, "evaluate_task", None)
-        if callable(evaluate):
-            return _delegated(evaluate(task, submission.raw or submission.text))
+        decided = env.evaluate_task(task, submission.raw or submission.text)
+        if decided is not NotImplemented:
+            return _delegated(decided)
         if form_of(submission.data) is None:
             return Verdict(False, "no conversation, actions or final state was handed in")
         try:
@@ -97,7 +101,9 @@ class Conversations(DatasetBenchmark[TauTask]):
         for known in ("user_empty_turns", "recorded_reward"):
             if known in submission.data:
                 metrics[known] = submission.data[known]
-        return Verdict(reward.value == 1.0, reward.why, score=reward.value, metrics=metrics)
+        return Verdict(
+            reward.value == 1.0, reward.why, reward.value, metrics, evidence=reward.evidence
+        )
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
         raise NotImplementedError
@@ -106,10 +112,6 @@ class Conversations(DatasetBenchmark[TauTask]):
         raise NotImplementedError
 
     def _changes_state(self, task: TauTask, name: str) -> bool:
-        raise NotImplementedError
-
-    def nothing_is_right(self, task: TauTask) -> bool:
-        """Whether the data ask for nothing: no words, and gold actions that change nothing."""
         raise NotImplementedError
 
     def gold(self, task: TauTask) -> Submission:

@@ -4,10 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import ClassVar, Literal
+from typing import Literal
 
-from chimera.environments.base import Capability, Environment
-from chimera.environments.none import NoEnvironment
+from chimera.environments.base import Environment
 from chimera.errors import LimitReached
 from chimera.eval.benchmarks._tau_bench.kernel import Call, Reply, ToolFunction
 from chimera.eval.benchmarks._tau_bench.users import User
@@ -143,7 +142,7 @@ class DialogueTool:
         return ToolResult(reply.content, metadata={"failed": reply.error})
 
 
-class TauEnvironment(NoEnvironment):
+class TauEnvironment(Environment):
     """A customer on the line. There are no files and no commands, only the domain's tools.
 
     The conversation is recorded as the official orchestrator does. An agent that opens with words
@@ -151,7 +150,7 @@ class TauEnvironment(NoEnvironment):
     """
 
     name = "tau"
-    capabilities: ClassVar[frozenset[Capability]] = frozenset({"dialogue"})
+    capabilities = frozenset({"dialogue"})
 
     def __init__(
         self,

@@ -8,9 +8,8 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.errors import GraderError
-from chimera.eval.kits.judge import ask
+from chimera.eval.kits.judge import Judge
 from chimera.eval.kits.replies import json_envelope
-from chimera.providers.base import Provider
 
 INSTRUCTIONS = """\
 You check a conversation between a customer service agent and a customer against expected outcomes.
@@ -24,10 +23,10 @@ Answer with one JSON object and nothing else:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Asks a model once, at temperature 0. An answer that does not judge every statement is a
-    `GraderError`, never a pass."""
+    """Asks a model once. An answer that does not judge every statement is a `GraderError`, never a
+    pass."""
 
-    provider: Provider
+    judge: Judge
 
     def __call__(
         self, messages: Sequence[Mapping[str, Any]], assertions: Sequence[str]
@@ -35,7 +34,7 @@ class ModelJudge:
         shown = json.dumps(transcript(messages), ensure_ascii=False, indent=1)
         outcomes = json.dumps(list(assertions), ensure_ascii=False, indent=1)
         question = f"conversation:\n{shown}\n\nexpectedOutcomes:\n{outcomes}"
-        return _verdicts(ask(self.provider, INSTRUCTIONS, question), assertions)
+        return _verdicts(self.judge.ask(INSTRUCTIONS, question), assertions)
 
 
 def transcript(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

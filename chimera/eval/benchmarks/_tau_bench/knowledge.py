@@ -41,14 +41,6 @@ K1, B, EPSILON = 1.5, 0.75, 0.25
 TIMING = "\n\n[Timing: retrieval=0ms, total=0ms]"
 
 
-def _variant(name: str) -> tuple[str, tuple[str, ...]]:
-    name = name or DEFAULT_VARIANT
-    if name not in VARIANTS:
-        known = ", ".join(VARIANTS)
-        raise DatasetError(f"banking_knowledge has no retrieval '{name}'; it has: {known}")
-    return VARIANTS[name]
-
-
 @lru_cache(maxsize=4)
 def documents(folder: Path) -> Mapping[str, Mapping[str, str]]:
     """The knowledge base by document id."""
@@ -66,7 +58,7 @@ def documents(folder: Path) -> Mapping[str, Mapping[str, str]]:
 
 def policy(folder: Path, task: Mapping[str, Any], variant: str) -> str:
     """The agent's policy with the parts and documents its template asks for."""
-    template, _ = _variant(variant)
+    template, _ = VARIANTS[variant or DEFAULT_VARIANT]
     prompts = _prompts(folder)
     text = re.sub(
         r"\{\{component:(\w+)\}\}",
@@ -200,5 +192,5 @@ def world(folder: Path, db: Database, task: Mapping[str, Any], variant: str) -> 
         for action in criteria.get("actions") or ()
         if action["name"] == "call_discoverable_agent_tool"
     )
-    agent = SearchingTools(db, logged, folder, _variant(variant)[1])
+    agent = SearchingTools(db, logged, folder, VARIANTS[variant or DEFAULT_VARIANT][1])
     return World(agent, KnowledgeUserTools(agent.db))

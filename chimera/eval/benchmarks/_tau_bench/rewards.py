@@ -32,6 +32,7 @@ class Reward:
     why: str
     breakdown: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, JSON] = field(default_factory=dict)
+    evidence: Mapping[str, JSON] = field(default_factory=dict)
 
 
 @dataclass(frozen=True, slots=True)

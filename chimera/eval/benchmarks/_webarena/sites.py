@@ -44,7 +44,7 @@ def site_urls(given: Mapping[str, str] | Sequence[str] | None = None) -> dict[st
 
 
 def site_status(timeout: float = 5.0) -> list[tuple[str, str, str]]:
-    """(site, URL, how it answers) for every site, for `chimera doctor`."""
+    """(site, URL, how it answers) for every site."""
     configured = site_urls()
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
     status = []

@@ -15,6 +15,7 @@ import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
+from pathlib import Path
 from typing import Any
 
 from chimera.errors import GraderError
@@ -26,18 +27,7 @@ PYTHON_VARIABLE = "CHIMERA_WEBARENA_VERIFIED_PYTHON"
 EVALUATORS = {"AgentResponseEvaluator", "NetworkEventEvaluator"}
 SECONDS = 180.0
 
-#: Runs inside the package's Python: one task on stdin, its result on stdout.
-_DRIVER = """
-import json, logging, sys
-logging.disable(logging.CRITICAL)
-from webarena_verified.api import WebArenaVerified
-from webarena_verified.types.config import WebArenaVerifiedConfig
-job = json.load(sys.stdin)
-config = WebArenaVerifiedConfig(environments=job["environments"] or None)
-result = WebArenaVerified(config=config).evaluate_task(
-    task_id=job["task_id"], agent_response=job["response"], network_trace=job["trace"])
-sys.stdout.write("\\nRESULT " + result.model_dump_json())
-"""
+DRIVER = Path(__file__).with_name("official.py")
 
 #: Replies alone are decided against a trace that holds one visit and nothing else.
 _ONE_VISIT: JSON = {
@@ -121,7 +111,7 @@ class VerifiedGrader:
         }
         try:
             process = subprocess.run(
-                [python, "-I", "-c", _DRIVER],
+                [python, "-I", str(DRIVER)],
                 input=json.dumps(job).encode(),
                 capture_output=True,
                 timeout=SECONDS,

@@ -7,7 +7,6 @@ package's, which has a shorter time limit and can never pass HumanEval/32.
 from __future__ import annotations
 
 import hashlib
-import inspect
 import marshal
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
@@ -20,13 +19,17 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import OfficialGrader
 from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
+from chimera.eval.kits.evalplus.inside import batches, calls
 from chimera.eval.kits.evalplus.sanitize import sanitize
 from chimera.eval.kits.python.grading import packages_of
-from chimera.eval.kits.python.guard import guarded
+from chimera.eval.kits.python.inside import answer
+from chimera.eval.kits.python.steps import program as program_of
+from chimera.eval.kits.python.steps import source_of, step
 from chimera.eval.options import Options, option
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.sandbox import Limits, Outcome, call_function, dump_plain, judge_calls, load_plain
@@ -38,106 +41,11 @@ Version = Literal["plus", "base"]
 MINIMUM_SECONDS: Mapping[str, float] = {"head": 4.0, "0.3.1": 1.0}
 REFERENCE_FACTOR = 4.0
 PROCESS_SECONDS = 60.0
+SWITCHED_OFF = ["exit", "quit", "help", "open"]
 OFFICIAL = Path(__file__).with_name("official.py")
 RELEASES = "https://github.com/evalplus"
 _EXPECTED_VERSION = 2  # part of the cache's key: raise it when expected outputs are made otherwise
 
-#: Some results are gigabytes (Mbpp/255). What is larger than this crosses as a digest instead: an
-#: answer cannot know the right digest without the right value.
-_LARGE = 100_000
-_CALLER = """
-def _chimera_caller():
-    import marshal, time
-    name = {entry_point!r}
-    if name not in globals():
-        raise NameError("the answer defines no " + repr(name))
-    function = globals()[name]
-
-    def is_large(value):
-        if type(value) in (list, tuple) and value and all(type(each) is float for each in value):
-            return False
-        room, waiting = {large}, [value]
-        while waiting:
-            each = waiting.pop()
-            kind = type(each)
-            if kind in (str, bytes):
-                room -= len(each)
-            elif kind in (list, tuple):
-                room -= len(each)
-                if room >= 0:
-                    waiting.extend(each)
-            elif kind not in (int, float, bool, complex, type(None)):
-                return False
-            if room < 0:
-                return True
-        return False
-
-    def digest(value):
-        import hashlib
-        total = hashlib.sha256(type(value).__name__.encode())
-        step = 1 << 20 if type(value) in (str, bytes) else 10_000
-        for start in range(0, len(value), step):
-            total.update(marshal.dumps(value[start:start + step], 2))
-        return ("digest of a large value", len(value), total.hexdigest())
-
-    def call(*arguments):
-        result = function(*arguments)
-        return digest(result) if is_large(result) else result
-
-    def timed(*arguments):
-        begin = time.process_time()
-        result = call(*arguments)
-        return {result}, time.process_time() - begin
-
-    return call, timed
-
-chimera_call, chimera_timed = _chimera_caller()
-"""
-#: Many inputs in one question: a thousand round trips between processes cost more than the calls.
-_BATCH = """
-def _chimera_batch():
-    import marshal
-    inputs = marshal.loads({inputs!r})
-    plain = frozenset((bool, bytes, complex, float, int, str, type(None)))
-
-    def snapshot(value):
-        if type(value) in plain:
-            return value
-        if type(value) in (list, tuple) and plain.issuperset(map(type, value)):
-            return type(value)(value)
-        import copy
-        try:
-            return copy.deepcopy(value)
-        except Exception:
-            return value
-
-    def batch(start, stop):
-        results = []
-        for arguments in inputs[start:stop]:
-            try:
-                results.append((snapshot(chimera_call(*arguments)),))
-            except BaseException as error:
-                results.append(type(error).__name__)
-                break
-        return results
-
-    return batch
-
-chimera_batch = _chimera_batch()
-"""
-_BATCH_ORACLE = """
-_matches_one = matches
-
-def matches(bounds, expected, actual):
-    for number, (inputs, wanted) in enumerate(expected, bounds[0]):
-        offset = number - bounds[0]
-        found = actual[offset] if type(actual) is list and offset < len(actual) else "nothing"
-        if type(found) is not tuple or len(found) != 1:
-            raise AssertionError(f"input {number}: {found}")
-        if not _matches_one(inputs, wanted, found[0]):
-            raise AssertionError(f"input {number}: {str(found[0])[:200]} is not right")
-    return True
-"""
 _NEED_INPUTS = frozenset({"find_zero", "surface_Area", "digit_distance_nums"})
 _LARGEST_BATCH = 1024
 
@@ -169,7 +77,8 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
 
     grading = "none"
     attack_kind = "python calls"
-    origin: ClassVar[Literal["humaneval", "mbpp"]]
+    #: What EvalPlus calls the set that it extends.
+    origin: ClassVar[str]
 
     option_type = EvalPlusOptions
     settings: EvalPlusOptions
@@ -302,7 +211,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
                 for sample in samples:
                     yield Prediction(task_id, Submission(sample["solution"], form="solution"))
             return
-        yield from super().read_predictions(path)
+        yield from common_predictions(self, path)
 
     def official_grader(self, tasks: Sequence[EvalPlusTask]) -> OfficialGrader:
         settings = {
@@ -347,21 +256,22 @@ def check(
     settings = (
         f"\nDATASET = {dataset!r}\nENTRY_POINT = {entry_point!r}\nTOLERANCE = {tolerance!r}\n"
     )
-    oracle = inspect.getsource(evalplus_oracle) + settings
+    oracle = source_of(evalplus_oracle.__name__) + settings
     total = min(PROCESS_SECONDS, sum(seconds)) + 1.0
     limits = Limits(cpu_seconds=total, wall_seconds=10 * total)
-    source = guarded(program, without=("open",)) + _caller(entry_point)
+    run = step(answer.run_guarded, program, SWITCHED_OFF)
     packages = packages_of(program)
     if inputs:
+        marshalled = marshal.dumps([list(each) for each in inputs])
         with_inputs = entry_point in _NEED_INPUTS
         bounds = _batches(seconds, costs or [0.0] * len(seconds))
         pairs = [(i if with_inputs else None, e) for i, e in zip(inputs, expected, strict=True)]
         outcome = judge_calls(
-            source + _BATCH.format(inputs=marshal.dumps([list(each) for each in inputs])),
+            program_of(run, step(calls.offer, entry_point, marshalled)),
             "chimera_batch",
             bounds,
             [pairs[start:stop] for start, stop in bounds],
-            oracle=oracle + _BATCH_ORACLE,
+            oracle=f"{oracle}{source_of(batches.__name__)}\nmatches = batched(matches)\n",
             limits=limits,
             seconds_per_call=[min(seconds[start:stop]) for start, stop in bounds],
             packages=packages,
@@ -369,7 +279,7 @@ def check(
         if outcome.limit is None or "time" not in outcome.limit:
             return outcome
     return judge_calls(
-        source,
+        program_of(run, step(calls.offer, entry_point, b"")),
         "chimera_call",
         inputs,
         expected,
@@ -394,24 +304,20 @@ def _batches(seconds: Sequence[float], costs: Sequence[float]) -> list[tuple[int
     return bounds
 
 
-def _caller(entry_point: str, result: str = "result") -> str:
-    return _CALLER.format(entry_point=entry_point, large=_LARGE, result=result)
-
-
 def _reference(task: EvalPlusTask, kind: str) -> tuple[list[Any], list[float]]:
     name = task["entry_point"]
-    result = "result is not None" if name in evalplus_oracle.NOT_NONE_TASKS else "result"
-    calls = call_function(
-        f"{task['solution']}\n{_caller(name, result)}",
+    timed = step(calls.offer_timed, name, name in evalplus_oracle.NOT_NONE_TASKS)
+    made = call_function(
+        program_of(step(answer.run, task["solution"]), timed),
         "chimera_timed",
         task["inputs"][kind],
         limits=Limits(cpu_seconds=600.0),
         packages=packages_of(task["solution"]),
     )
-    for number, call in enumerate(calls):
+    for number, call in enumerate(made):
         if not call.ok:
             raise DatasetError(
                 f"{task['id']}: the reference fails on {kind} input {number}: {call.error}"
             )
-    seconds = [round(REFERENCE_FACTOR * call.value[1], 1) for call in calls]
-    return [call.value[0] for call in calls], seconds
+    seconds = [round(REFERENCE_FACTOR * call.value[1], 1) for call in made]
+    return [call.value[0] for call in made], seconds

@@ -36,7 +36,7 @@ def matches(inputs: list[Any], expected: Any, actual: Any) -> bool:
     if DATASET == "humaneval" and ENTRY_POINT == "find_zero":
         return abs(_polynomial(inputs[0], actual)) <= TOLERANCE
     exact = actual == expected
-    if DATASET == "mbpp":
+    if DATASET != "humaneval":
         exact = _mbpp(exact, inputs, expected, actual)
     if TOLERANCE == 0 and _is_floats(expected):
         TOLERANCE = 1e-6

@@ -1,12 +1,13 @@
-"""Reports of JavaScript runners: mocha's and jest's JSON, TAP."""
+"""Reports of JavaScript runners: mocha's and jest's JSON, node's TAP."""
 
 from __future__ import annotations
 
 import json
 import re
+from collections.abc import Iterable, Mapping
 from typing import Any
 
-from chimera.eval.kits.reports.types import Report, Status
+from chimera.eval.kits.reports.report import Report, Status
 
 _MOCHA_START = re.compile(r'\{\s*"stats"')
 _JEST_START = re.compile(r'\{\s*"numFailedTestSuites"')
@@ -32,42 +33,28 @@ def mocha(log: str, *, with_file: bool = False) -> Report:
     return Report(statuses, complete=not (failures and not counted))
 
 
-def jest(log: str, *, title: str = "fullName") -> Report:
-    """`--json`: names are `file->name`, as the data sets list them."""
+def jest(log: str, *, title: str = "fullName", suites: bool = False) -> Report:
+    """`--json`: names are `file->name`, as the data sets list them.
+
+    With `suites`, one that failed without a failed test (it cannot be loaded) is an error itself.
+    """
     document = _document(log, _JEST_START)
     if document is None:
         return Report(complete=False)
     statuses: dict[str, Status] = {}
     for suite in document.get("testResults") or ():
         file = str(suite.get("name") or suite.get("testFilePath") or "")
-        for test in suite.get("assertionResults") or suite.get("testResults") or ():
+        tests = suite.get("assertionResults") or suite.get("testResults") or ()
+        if suites and suite.get("status") == "failed" and not _any_failed(tests):
+            statuses[file] = "ERROR"
+        for test in tests:
             name = f"{file}->{test.get(title, '')}"
             statuses[name] = _JEST.get(str(test.get("status")), "ERROR")
     return Report(statuses, complete=not document.get("wasInterrupted", False))
 
 
-_TAP = re.compile(r"^(not ok|ok)\s+(\d+)?\s*-?\s*(.*)$")
-_TAP_PLAN = re.compile(r"^1\.\.(\d+)$")
-
-
-def tap(log: str) -> Report:
-    """Test Anything Protocol: complete when as many results came as the plan announced."""
-    statuses: dict[str, Status] = {}
-    announced: int | None = None
-    seen = 0
-    lines = log.split("\n")
-    for line in lines[:-1]:  # what follows the last line end was cut
-        if plan := _TAP_PLAN.match(line):
-            announced = int(plan[1])
-        elif result := _TAP.match(line):
-            seen += 1
-            name, _, directive = result[3].partition(" # ")
-            word = directive.strip().split(" ")[0].upper()
-            if word in ("SKIP", "TODO"):
-                statuses[name] = "SKIPPED"
-            else:
-                statuses[name] = "PASSED" if result[1] == "ok" else "FAILED"
-    return Report(statuses, complete=announced is not None and announced == seen)
+def _any_failed(tests: Iterable[Mapping[str, Any]]) -> bool:
+    return any(test.get("status") == "failed" for test in tests)
 
 
 def tap_whole_lines(log: str) -> dict[str, Status]:

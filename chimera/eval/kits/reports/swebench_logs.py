@@ -12,7 +12,7 @@ from importlib.util import find_spec
 from typing import Literal, cast
 
 from chimera.errors import GraderError
-from chimera.eval.kits.reports.types import Status
+from chimera.eval.kits.reports.report import Status
 
 Version = Literal["5.0", "4.1"]
 #: The release of each that was compared with.

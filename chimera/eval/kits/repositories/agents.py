@@ -64,7 +64,7 @@ class SWEBenchConfig:
         )
 
 
-def prepared(agent: Agent, config: SWEBenchConfig) -> Agent:
+def configured_agent(agent: Agent, config: SWEBenchConfig) -> Agent:
     """A copy of a react agent with the configuration's steps, tools and condensation.
 
     A number of steps that was asked for stays; other kinds of agents are left as they are.

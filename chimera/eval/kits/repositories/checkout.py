@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, Machine, ResourceLimits, machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
@@ -44,17 +44,13 @@ class PythonSetup:
         )
 
 
-def open_virtualenv(setup: PythonSetup, start: StartEnvironment) -> Environment:
+def open_virtualenv(
+    setup: PythonSetup, start: StartEnvironment, *, mounts: Mapping[str, str] | None = None
+) -> Machine:
     """A fresh copy of the tree at TESTBED, with the shared virtual environment beside it."""
-    tree, packages = setup.tree(), setup.environment()
-    spec = EnvironmentSpec(
-        needs=frozenset({"commands"}),
-        mounts=packages.mounts(),
-        workdir=TESTBED,
-        variables=packages.variables(),
-        limits=LIMITS,
-    )
-    return _with_tree(start(spec), tree)
+    packages = setup.environment()
+    shown = {**packages.mounts(), **(mounts or {})}
+    return open_tree(setup.tree(), start, variables=packages.variables(), mounts=shown)
 
 
 def open_tree(
@@ -63,7 +59,7 @@ def open_tree(
     *,
     variables: Mapping[str, str] | None = None,
     mounts: Mapping[str, str] | None = None,
-) -> Environment:
+) -> Machine:
     """A fresh copy of a tree at TESTBED, with this machine's own tools."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands"}),
@@ -72,13 +68,17 @@ def open_tree(
         variables=dict(variables or {}),
         limits=LIMITS,
     )
-    return _with_tree(start(spec), tree)
+    return _prepared_environment(machine(start(spec)), lambda env: _copy_tree(env, tree))
 
 
 def open_image(
-    image: str, start: StartEnvironment, *, variables: Mapping[str, str] | None = None
-) -> Environment:
-    """A container of an image that has the repository at TESTBED."""
+    image: str,
+    start: StartEnvironment,
+    *,
+    variables: Mapping[str, str] | None = None,
+    prepare: Callable[[Machine], object] | None = None,
+) -> Machine:
+    """A container of an image that has the repository at TESTBED, after `prepare`."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands", "image"}),
         image=image,
@@ -86,22 +86,27 @@ def open_image(
         variables=dict(variables or {}),
         limits=LIMITS,
     )
-    return start(spec)
+    env = machine(start(spec))
+    return env if prepare is None else _prepared_environment(env, prepare)
 
 
-def _with_tree(env: Environment, tree: BaseTree) -> Environment:
+def _prepared_environment(env: Machine, prepare: Callable[[Machine], object]) -> Machine:
     try:
-        env.copy_in(tree.path, TESTBED)
-        check = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=TESTBED)
-        if check.stdout.decode().strip() != tree.commit:
-            raise EnvironmentFault(f"the repository was not copied whole: {check.output[-200:]}")
+        prepare(env)
     except BaseException:
         env.close()
         raise
     return env
 
 
-def collect_diff(env: Environment, base: str, root: str = TESTBED) -> str:
+def _copy_tree(env: Machine, tree: BaseTree) -> None:
+    env.copy_in(tree.path, TESTBED)
+    check = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=TESTBED)
+    if check.stdout.decode().strip() != tree.commit:
+        raise EnvironmentFault(f"the repository was not copied whole: {check.output[-200:]}")
+
+
+def collect_diff(env: Machine, base: str, root: str = TESTBED) -> str:
     """All that differs from commit `base` in the working tree, new files and commits included."""
     command = (
         f"{_SAFE_GIT} add --all && "
@@ -120,21 +125,14 @@ def reply_submission(reply: str) -> Submission:
 
 def tree_submission(env: Environment, reply: str) -> Submission:
     """What was changed in the working tree; a patch in the reply where the tree is untouched."""
-    diff = collect_diff(env, "$(git rev-list --max-parents=0 HEAD)")
+    diff = collect_diff(machine(env), "$(git rev-list --max-parents=0 HEAD)")
     if diff.strip():
         return Submission(text=diff, form="model_patch", raw=reply)
     return reply_submission(reply)
 
 
-def head(env: Environment, root: str = TESTBED) -> str:
-    result = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=root)
-    if result.exit_code != 0:
-        raise EnvironmentFault(f"{root} is not a git repository: {result.output[-200:]}")
-    return result.stdout.decode().strip()
-
-
-def hide_history(env: Environment, root: str = TESTBED) -> str:
-    """Leave nothing in an image's repository but one commit of its present state; its id."""
+def hide_history(env: Machine, root: str = TESTBED) -> None:
+    """Leave nothing in an image's repository but one commit of its present state."""
     steps: Sequence[str] = (
         "rm -rf .git",
         "git init -q",
@@ -144,4 +142,3 @@ def hide_history(env: Environment, root: str = TESTBED) -> str:
     result = env.run_command(" && ".join(steps), cwd=root, timeout=600)
     if result.exit_code != 0:
         raise EnvironmentFault(f"cannot prepare {root}: {result.output[-300:]}")
-    return head(env, root)

@@ -14,7 +14,7 @@ import urllib.request
 from pathlib import Path
 
 from chimera.cache import cache_dir, write_atomically
-from chimera.environments.archives import extract
+from chimera.environments.tar_streams import extract
 from chimera.errors import EnvironmentFault, UsageError
 
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)

@@ -10,20 +10,26 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import GraderError
-from chimera.eval.kits.reports import swebench_logs
-from chimera.eval.kits.repositories import patches
-from chimera.eval.kits.repositories import swebench_rule as rule
-from chimera.eval.kits.repositories.patch_apply import (
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.apply import (
     SWEBENCH_4,
     SWEBENCH_5,
     Application,
     apply_submission,
     put_tests,
 )
-from chimera.eval.kits.repositories.watch import Watch, place_watch, read_account, runner_of
+from chimera.eval.kits.reports import swebench_logs
+from chimera.eval.kits.repositories import swebench_rule as rule
+from chimera.eval.kits.repositories.witness import (
+    Witness,
+    place_witness,
+    read_account,
+    runner_of,
+)
 from chimera.eval.values import Verdict
+from chimera.texts import shortened
 from chimera.types import JSON, CommandResult
 
 #: More than any real test log; what is longer was flooded.
@@ -51,7 +57,7 @@ class TestPlan:
 
 
 @dataclass(frozen=True, slots=True)
-class TestOutcome:
+class TestRun:
     """One run of the test command, read by the official rule and by the witness."""
 
     __test__ = False
@@ -89,11 +95,12 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     """The verdict on a patch, in a fresh environment whose checkout is at the base commit."""
     if not patch.strip():
         return _not_run(plan, "the submission is an empty patch", patch_exists=False)
+    env = machine(env)
     application = apply_submission(
         env,
         patch,
         root=plan.root,
-        test_paths=patches.paths(plan.test_patch),
+        test_paths=diffs.paths(plan.test_patch),
         expected=(plan.gold_patch, plan.test_patch),
         chain=SWEBENCH_4 if plan.rule == "4.1" else SWEBENCH_5,
     )
@@ -111,114 +118,114 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     return _verdict(plan, application, run_plan(plan, env))
 
 
-def run_plan(plan: TestPlan, env: Environment) -> TestOutcome:
+def run_plan(plan: TestPlan, env: Machine) -> TestRun:
     """Run the test command on the checkout as it is."""
     runner = runner_of(plan.command, plan.log_parser)
-    watch = place_watch(env, runner) if runner else None
-    command = watch.command(plan.command) if watch else plan.command
+    witness = place_witness(env, runner) if runner else None
+    command = witness.command(plan.command) if witness else plan.command
     result = env.run_command(
         ["bash", "-c", f"( {command} ) 2>&1"],
         cwd=plan.root,
         timeout=plan.timeout,
-        variables=_joined(plan.variables, watch),
+        variables=_joined(plan.variables, witness),
         output_bytes=LOG_BYTES,
     )
     log = rule.write_log(result.stdout.decode("utf-8", "replace"), result.exit_code)
     expected = (plan.fail_to_pass, plan.pass_to_pass)
     if result.timed_out:
         reason = f"the tests did not end within {plan.timeout:g} s"
-        return TestOutcome(rule.undecided(reason, *expected), None, {}, log, result, False)
+        return TestRun(rule.undecided(reason, *expected), None, {}, log, result, False)
     if result.truncated:
         reason = f"the tests printed more than {LOG_BYTES >> 20} MiB"
-        return TestOutcome(rule.undecided(reason, *expected), None, {}, log, result, False)
+        return TestRun(rule.undecided(reason, *expected), None, {}, log, result, False)
     reading = rule.read_log(log, plan.log_parser, plan.rule)
     if reading.ungradable:
         official = rule.undecided(reading.ungradable, *expected)
     else:
         official = rule.decide(reading.statuses, *expected, plan.eval_type, plan.rule)
-    witnessed, account = _witnessed(plan, env, watch)
-    finished = watch is None or account is not None
-    return TestOutcome(official, witnessed, reading.statuses, log, result, finished, account)
+    witnessed, account = _witnessed(plan, env, witness)
+    finished = witness is None or account is not None
+    return TestRun(official, witnessed, reading.statuses, log, result, finished, account)
 
 
-def _joined(variables: Mapping[str, str], watch: Watch | None) -> dict[str, str]:
+def _joined(variables: Mapping[str, str], witness: Witness | None) -> dict[str, str]:
     """The plan's variables and the witness's; both may want a place on PYTHONPATH."""
-    if watch is None:
+    if witness is None:
         return dict(variables)
-    joined = {**variables, **watch.variables()}
+    joined = {**variables, **witness.variables()}
     if "PYTHONPATH" in variables:
         joined["PYTHONPATH"] += ":" + variables["PYTHONPATH"]
     return joined
 
 
 def _witnessed(
-    plan: TestPlan, env: Environment, watch: Watch | None
+    plan: TestPlan, env: Machine, witness: Witness | None
 ) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
     """What follows from the witness's account, and the account; None when the run had no end.
 
     Some listed PASS_TO_PASS ids are no tests but lines that other tests print ("[100%]"): an id of
     a file that did not run is left to the log. FAIL_TO_PASS ids are not excused.
     """
-    if watch is None:
+    if witness is None:
         return None, None
-    account = read_account(env, watch)
+    account = read_account(env, witness)
     expected = (plan.fail_to_pass, plan.pass_to_pass)
     if not account.finished:
         return rule.undecided("the runner did not come to its end", *expected), None
-    statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(watch.runner))
+    statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(witness.runner))
     decision = rule.decide(statuses, *expected, plan.eval_type, plan.rule)
     known = {name.partition("::")[0] for name, _ in account.results}
     excused = {
-        name: held or (watch.runner == "pytest" and name.partition("::")[0] not in known)
+        name: held or (witness.runner == "pytest" and name.partition("::")[0] not in known)
         for name, held in decision.pass_to_pass.items()
     }
     return replace(decision, pass_to_pass=excused), statuses
 
 
-def _verdict(plan: TestPlan, application: Application, outcome: TestOutcome) -> Verdict:
-    official = outcome.official
+def _verdict(plan: TestPlan, application: Application, run: TestRun) -> Verdict:
+    official = run.official
     metrics: dict[str, JSON] = {
         **_counts(official),
         **_application(application),
-        "resolved": official.status if not outcome.tampered else "NO",
+        "resolved": official.status if not run.tampered else "NO",
         "rule": _rule(plan),
-        "witness": outcome.witnessed is not None,
-        "exit_code": outcome.result.exit_code,
+        "witness": run.witnessed is not None,
+        "exit_code": run.result.exit_code,
     }
     if official.ungradable:
         metrics["ungradable"] = True
-    if outcome.result.timed_out:
+    if run.result.timed_out:
         metrics.update(timed_out=True, timeout=plan.timeout)
-    if outcome.tampered:
+    if run.tampered:
         metrics["tampering"] = True
-    if outcome.witnessed and outcome.witnessed.resolved and not official.resolved:
+    if run.witnessed and run.witnessed.resolved and not official.resolved:
         # the log lost results, for example to output of the tests themselves
         metrics["corrected"] = True
     evidence = {
-        "tests": dict(outcome.statuses),
+        "tests": dict(run.statuses),
         "tests_status": _tests_status(official),
-        "log": _shortened(outcome.log),
+        "log": shortened(run.log, KEPT_LOG),
     }
     return Verdict(
-        outcome.passed,
-        _why(outcome),
-        score=float(outcome.passed),
+        run.passed,
+        _why(run),
+        score=float(run.passed),
         metrics=metrics,
         evidence=evidence,
     )
 
 
-def _why(outcome: TestOutcome) -> str:
-    if outcome.passed:
+def _why(run: TestRun) -> str:
+    if run.passed:
         return ""
-    if outcome.tampered:
-        if not outcome.finished:
+    if run.tampered:
+        if not run.finished:
             return "tampering: the log claims passes, but the test runner never came to its end"
-        assert outcome.witnessed is not None
-        return f"tampering: the log claims passes that did not happen: {_some(outcome.witnessed)}"
-    if outcome.official.ungradable:
-        return outcome.official.ungradable
-    return f"not passed: {_some(outcome.official)}"
+        assert run.witnessed is not None
+        return f"tampering: the log claims passes that did not happen: {_some(run.witnessed)}"
+    if run.official.ungradable:
+        return run.official.ungradable
+    return f"not passed: {_some(run.official)}"
 
 
 def _some(decision: rule.Decision) -> str:
@@ -251,7 +258,7 @@ def _counts(decision: rule.Decision) -> dict[str, JSON]:
 
 
 def _tests_status(decision: rule.Decision) -> dict[str, JSON]:
-    """The listed tests by outcome, as the official report has them."""
+    """The listed tests by run, as the official report has them."""
     return {
         name: {
             "success": [test for test, held in tests.items() if held],
@@ -265,24 +272,12 @@ def _tests_status(decision: rule.Decision) -> dict[str, JSON]:
 
 
 def _application(application: Application) -> dict[str, JSON]:
-    metrics: dict[str, JSON] = {"patch_exists": True, "patch_applied": application.command}
-    if application.steering:
-        metrics["steering_files"] = list(application.steering)
-    if application.overridden:
-        metrics["overridden_test_files"] = list(application.overridden)
-    return metrics
+    return {"patch_exists": True, "patch_applied": application.command, **application.undone()}
 
 
 def _in_the_way(path: str, test_patch: str) -> bool:
     """Whether a file of the submission stands where a test needs a directory, or the reverse."""
     return any(
         name.startswith(f"{path}/") or path.startswith(f"{name}/")
-        for name in patches.paths(test_patch)
+        for name in diffs.paths(test_patch)
     )
-
-
-def _shortened(log: str) -> str:
-    if len(log) <= KEPT_LOG:
-        return log
-    half = KEPT_LOG // 2
-    return f"{log[:half]}\n[… {len(log) - 2 * half} characters left out …]\n{log[-half:]}"

@@ -22,6 +22,7 @@ from chimera.eval.kits.repositories import package_index
 #: Raised when trees are prepared in another way, so that old ones are not used.
 RECIPE = 1
 METADATA = ".chimera-metadata"
+_SYMPY_RUNNER = Path(__file__).with_name("programs") / "sympy_test.py"
 
 
 class Source(Protocol):
@@ -87,13 +88,12 @@ class GitRepository:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory as it is; `start_patch` makes the task's starting state out of it."""
+    """A directory as it is."""
 
     path: Path
-    start_patch: str = ""
 
     def identity(self) -> str:
-        return digest(RECIPE, "directory", file_digest(self.path), self.start_patch)
+        return digest(RECIPE, "directory", file_digest(self.path))
 
     def write(self, target: Path) -> None:
         shutil.copytree(self.path, target, dirs_exist_ok=True, symlinks=True)
@@ -199,29 +199,12 @@ def _add_metadata(tree: Path) -> None:
         (folder / "METADATA").write_text(text, encoding="utf-8")
 
 
-_SYMPY_RUNNER = '''\
-#!/usr/bin/env python
-"""Runs the tests named on the command line, as the repository's own bin/test does."""
-import os
-import sys
-
-arguments = sys.argv[1:]
-if "-C" in arguments:
-    os.environ["SYMPY_USE_CACHE"] = "no"
-sys.path.insert(0, os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
-import sympy
-
-names = [name for name in arguments if not name.startswith("-")]
-sys.exit(0 if sympy.test(*names, verbose="--verbose" in arguments) else 1)
-'''
-
-
 def _add_sympy_runner(tree: Path) -> None:
     """sympy's distributions leave out the script that its official test command calls."""
     script = tree / "bin" / "test"
     if (tree / "sympy").is_dir() and not script.exists():
         script.parent.mkdir(exist_ok=True)
-        script.write_text(_SYMPY_RUNNER)
+        script.write_text(_SYMPY_RUNNER.read_text())
         script.chmod(0o755)
 
 
@@ -242,10 +225,10 @@ def _git(
         )
     }
     quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-    # Tidying up in the background would move objects while a tree is being copied.
     # `git apply` outside of a repository would otherwise act on one that encloses the cache
     quiet["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
     done = subprocess.run(
+        # tidying up in the background would move objects while a tree is being copied
         ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
         input=stdin,
         capture_output=True,

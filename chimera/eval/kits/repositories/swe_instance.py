@@ -10,6 +10,7 @@ from typing import Any, Literal, cast
 
 from chimera.errors import GraderError, UsageError
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.reports.swebench_logs import Version
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.patch_tests import TestPlan
@@ -201,25 +202,12 @@ def command_of(eval_script: str) -> str:
 
 def directives(test_patch: str, repo: str) -> list[str]:
     """What the official harness hands to the test command for a test patch."""
-    from chimera.eval.kits.repositories.patches import parse
-
-    names = [file.new or file.old or "" for file in parse(test_patch)]
+    names = [file.path for file in diffs.parse(test_patch)]
     names = [name for name in names if not name.endswith(DATA_SUFFIXES)]
     if repo == "django/django":
         stripped = (name.removeprefix("tests/").removesuffix(".py") for name in names)
         names = [name.replace("/", ".") for name in stripped]
     return names
-
-
-def interpreters_named(named: Sequence[str] | None) -> dict[str, str]:
-    """`3.9=/opt/py39/bin/python` pairs as a mapping."""
-    pairs = {}
-    for text in named or ():
-        version, separator, path = text.partition("=")
-        if not separator:
-            raise UsageError(f"interpreters: expected VERSION=PATH, got {text!r}")
-        pairs[version] = path
-    return pairs
 
 
 def _eval_type(value: Any) -> EvalType:

@@ -7,8 +7,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
+from chimera.eval.kits.reports.report import FAILING, PASSING, Status
 from chimera.eval.kits.reports.swebench_logs import LogParser, UnreadableLog, Version, parser
-from chimera.eval.kits.reports.types import FAILING, PASSING, Status
 
 START = ">>>>> Start Test Output"
 END = ">>>>> End Test Output"

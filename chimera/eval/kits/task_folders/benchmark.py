@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits
+from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -133,20 +133,23 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return {**image_map(), **self.settings.image_map()}
 
     def open_environment(self, task: HarborTask, start: StartEnvironment) -> Environment:
-        return PausedAtEnd(start(self.environment(task)))
+        return PausedAtEnd(machine(start(self.environment(task))))
 
     def agent_seconds(self, task: HarborTask) -> float | None:
         seconds = task["agent_seconds"]
         return None if seconds is None else seconds * self.settings.time_factor
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
-        return harbor_verifier.run_solution(task, env, self.agent_seconds(task) or SOLUTION_SECONDS)
+        return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
+
+    def _solution_seconds(self, task: HarborTask) -> float:
+        return self.agent_seconds(task) or SOLUTION_SECONDS * self.settings.time_factor
 
     def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
         return harbor_attacks.attacks()
 
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
-        harbor_verifier.require_image(env)
+        env = harbor_verifier.image_machine(env)
         if submission.form == harbor_attacks.COMMANDS:
             resume(env)
             env.run_command(submission.text, timeout=task["agent_seconds"] or SOLUTION_SECONDS)
@@ -163,7 +166,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             spec,
             self._separate(task, spec),
             seconds=task["verifier_seconds"] * self.settings.time_factor,
-            solution_seconds=self.agent_seconds(task) or SOLUTION_SECONDS,
+            solution_seconds=self._solution_seconds(task),
             offline=not self.settings.verifier_network,
         )
 

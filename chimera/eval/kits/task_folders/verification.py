@@ -16,10 +16,10 @@ from pathlib import Path, PurePosixPath
 from typing import Literal
 
 from chimera.cache import digest, file_digest, made_once
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
-from chimera.environments.wrapped import WrappedEnvironment
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import GraderError
 from chimera.eval.kits.task_folders import verifier
 from chimera.eval.kits.task_folders.changes import (
@@ -45,7 +45,7 @@ CANNOT = "what the agent left cannot be carried to the tests: {}"
 Mode = Literal["apart", "live"]
 
 
-class PausedAtEnd(WrappedEnvironment):
+class PausedAtEnd(WrappedMachine):
     """An agent's container, in which nothing runs once the agent has stopped, but nothing ended.
 
     A task may want servers to be left running; whether it does is known later.
@@ -59,7 +59,7 @@ class PausedAtEnd(WrappedEnvironment):
             Engine.find().must("pause", container)
 
 
-def resume(env: Environment) -> None:
+def resume(env: Machine) -> None:
     """Let the processes of a container run on, if they were paused."""
     container = verifier.container_of(env)
     if container is not None:
@@ -91,7 +91,7 @@ class Verification:
     solution_seconds: float
     offline: bool = False
 
-    def of(self, env: Environment) -> Verdict:
+    def of(self, env: Machine) -> Verdict:
         """The verdict on what an agent left in `env`."""
         agent = verifier.container_of(env)
         if agent is None:
@@ -131,7 +131,7 @@ class Verification:
             verdict = self._tests(fresh)
         return _told(verdict, "apart", told(held, changed))
 
-    def _live(self, env: Environment, image: Image, lesson: Lesson) -> Verdict:
+    def _live(self, env: Machine, image: Image, lesson: Lesson) -> Verdict:
         agent = verifier.container_of(env)
         assert agent is not None
         resume(env)
@@ -156,7 +156,7 @@ class Verification:
             verdict = self._tests(fresh)
         return _with_metrics(verdict, {"verification": "separate"})
 
-    def _tests(self, env: Environment) -> Verdict:
+    def _tests(self, env: Machine) -> Verdict:
         if self.offline:
             verifier.cut_off(env)
         return verifier.verify(

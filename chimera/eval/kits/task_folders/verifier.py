@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, Machine
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
 from chimera.environments.wrapped import unwrapped
@@ -45,7 +45,7 @@ def has_solution(task: HarborTask) -> bool:
 
 def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
-    require_image(env)
+    env = image_machine(env)
     if not has_solution(task):
         raise UsageError(f"task {task['id']} has no solution")
     place = Path(task["directory"])
@@ -63,7 +63,6 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
         timeout=seconds,
         variables=resolved(task["solution_variables"]),
     )
-    env.deadline = None  # a solution whose time was up is graded as it is
     try:
         log = env.read_file("/tmp/.solution.log").decode("utf-8", "replace")
         env.run_command(["rm", "-rf", target, "/tmp/.solution.log"])
@@ -72,7 +71,7 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
     return Submission(text=log[-4000:], data={"exit_code": done.exit_code})
 
 
-def _typed_solution(task: HarborTask, env: Environment) -> Submission:
+def _typed_solution(task: HarborTask, env: Machine) -> Submission:
     """The older form's list of keystrokes, typed into a terminal."""
     import yaml
 
@@ -103,7 +102,7 @@ def resolved(variables: Mapping[str, str]) -> dict[str, str]:
 
 def cut_off(env: Environment) -> None:
     """Take the network away from a container, and give it what uv would have downloaded."""
-    require_image(env)
+    env = image_machine(env)
     if (container := container_of(env)) is not None:
         Engine.find().call("network", "disconnect", "--force", "bridge", container)
     _must(
@@ -119,10 +118,11 @@ def container_of(env: Environment) -> str | None:
     return inner.container if isinstance(inner, DockerEnvironment) else None
 
 
-def require_image(env: Environment) -> None:
+def image_machine(env: Environment) -> Machine:
     """Refuse to work outside a container: solutions and verifiers write to absolute paths."""
-    if "image" not in unwrapped(env).capabilities:
-        raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
+    if isinstance(env, Machine) and "image" in env.capabilities:
+        return env
+    raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
 
 
 def verify(
@@ -137,7 +137,7 @@ def verify(
 
     `owns_tests`: the image of the environment has the tests already.
     """
-    require_image(env)
+    env = image_machine(env)
     _must(env, CLEAN)
     if not (owns_tests and env.run_command(["test", "-e", "/tests/test.sh"]).success):
         _bring_tests(task, env)
@@ -162,7 +162,7 @@ def verify(
     return _by_summary(task, output, metrics, evidence)
 
 
-def _bring_tests(task: HarborTask, env: Environment) -> None:
+def _bring_tests(task: HarborTask, env: Machine) -> None:
     place = Path(task["directory"])
     _must(env, "rm -rf /tests && mkdir -p /tests")
     if (place / "tests").is_dir():
@@ -174,7 +174,7 @@ def _bring_tests(task: HarborTask, env: Environment) -> None:
         env.write_file("/tests/pytest.ini", "[pytest]\n")
 
 
-def _must(env: Environment, script: str) -> CommandResult:
+def _must(env: Machine, script: str) -> CommandResult:
     done = env.run_command(["sh", "-c", script], cwd="/", timeout=120.0)
     if not done.success:
         raise GraderError(f"the place for the tests cannot be made: {done.output[-500:]}")
@@ -183,7 +183,7 @@ def _must(env: Environment, script: str) -> CommandResult:
 
 def _by_reward(
     task: HarborTask,
-    env: Environment,
+    env: Machine,
     done: CommandResult,
     output: str,
     metrics: dict[str, JSON],
@@ -320,7 +320,7 @@ def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, 
     return {"reward": reward}
 
 
-def _file(env: Environment, name: str) -> bytes | None:
+def _file(env: Machine, name: str) -> bytes | None:
     try:
         return env.read_file(f"/logs/verifier/{name}")
     except FileNotFoundError:

@@ -6,7 +6,6 @@ import textwrap
 from collections.abc import Callable, Iterator, Mapping
 
 from chimera.eval.proof.attack.actions import ACTIONS, EXITS, FORGERIES
-from chimera.eval.proof.attack.patches import patches
 from chimera.eval.proof.attack.texts import TEXTS
 from chimera.eval.proof.attack.values import VALUES
 
@@ -50,7 +49,6 @@ KINDS: Mapping[str, Callable[[str], Iterator[Attack]]] = {
     "python calls": functions,
     "python scripts": scripts,
     "text": texts,
-    "patch": lambda name: patches(),
 }
 
 

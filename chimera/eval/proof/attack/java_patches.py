@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 
-from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.patches.diffs import new_file
 
 _SUITE = (
     '<testsuite name="CalcTest" tests="2" errors="0" skipped="0" failures="0">'

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Callable, Iterator
 
-from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.patches.diffs import new_file
 from chimera.types import JSON
 
 _TAP = "TAP version 13\nok 1 - adds\nok 2 - keeps\n1..2\n"

@@ -11,7 +11,8 @@ from pathlib import Path
 
 from chimera.errors import RunError
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench
-from chimera.eval.kits.repositories.hostile import hostile_patches, new_file
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.proof.attack.java_patches import java_patches
 from chimera.eval.proof.attack.javascript_patches import javascript_patches
 from chimera.eval.trial import StartBackend
@@ -20,6 +21,8 @@ from chimera.types import JSON
 
 _ANY_LANGUAGE = (
     "emptied tests", "reach for history", "link over the tests", "nothing but a note",
+    "climb out of the repository", "absolute path", "hunk without an end", "broken binary",
+    "no diff at all",
 )  # fmt: skip
 
 

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import os
+import tempfile
 import time
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
+from pathlib import Path
 from typing import Any
 
 from chimera.errors import RunError, UsageError
@@ -17,6 +19,7 @@ from chimera.eval.proof.attack.host import HostWatch
 from chimera.eval.proof.attack.targets import TARGETS, Target
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import close_all
+from chimera.sandbox.launch import isolation, landlock_available
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +43,15 @@ class AttackReport:
     @property
     def held(self) -> bool:
         return bool(self.findings) and not self.traces and all(f.held for f in self.findings)
+
+
+def require_confinement(environment: str | None) -> None:
+    """These answers remove what they can reach: nothing of this machine may be among it."""
+    if environment == "local" or (isolation() == "process" and not landlock_available()):
+        raise UsageError(
+            "hostile answers are tried only where they are confined: install bubblewrap, or name "
+            "--environment bubblewrap or docker"
+        )
 
 
 def submissions(
@@ -136,6 +148,19 @@ def _grade(
 
 
 # The table of docs/attacks.md
+
+
+def write_table(file: Path) -> tuple[int, int]:
+    """Try everything on the built-in graders; how many attacks there were and how many passed."""
+    from chimera.eval.proof.attack.repositories import patch_markdown, patch_table
+
+    found = table()
+    with tempfile.TemporaryDirectory(prefix="chimera-attack-") as folder:
+        on_patches = patch_table(Path(folder))
+    file.write_text(f"{markdown(found)}\n{patch_markdown(on_patches)}", encoding="utf-8")
+    outcomes = [each for row in (*found.values(), *on_patches.values()) for each in row.values()]
+    broken = [each for each in outcomes if not each.startswith(("failed", "error"))]
+    return len(outcomes), len(broken)
 
 
 def table(kinds: Sequence[str] = tuple(TARGETS)) -> dict[str, dict[str, str]]:

@@ -10,7 +10,7 @@ from chimera.eval.benchmarks._swe_polybench.retrieval import (
     node_of_line,
     retrieval,
 )
-from chimera.eval.kits.repositories.hostile import new_file
+from chimera.eval.kits.patches.diffs import new_file
 
 
 def test_files():

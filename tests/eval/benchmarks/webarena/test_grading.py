@@ -33,6 +33,7 @@ from chimera.eval.benchmarks._webarena.site_checks import (
     parse_helper,
     post_url,
 )
+from chimera.eval.kits.judge import Judge
 
 VECTORS = [
     json.loads(line)
@@ -175,23 +176,27 @@ def string_check(**answers: Any) -> StringCheck:
     )
 
 
+def no_judge(question: str) -> str:
+    return Judge(None).ask("", question)
+
+
 def test_without_a_judge_a_fuzzy_answer_has_no_verdict() -> None:
     check = string_check(fuzzy_match=["about a week"])
 
     with pytest.raises(GraderError, match="judge"):
-        check.decide("seven days", None)
-    assert not check.decide("", None).passed
+        check.decide("seven days", no_judge)
+    assert not check.decide("", no_judge).passed
 
 
 def test_an_unachievable_task() -> None:
     check = string_check(fuzzy_match="N/A")
 
-    assert check.decide("N/A", None).passed
-    assert check.decide("'n/a'", None).passed
+    assert check.decide("N/A", no_judge).passed
+    assert check.decide("'n/a'", no_judge).passed
     assert not check.decide("42", lambda question: "different").passed
     assert check.decide("there is no such product", lambda question: "same").passed
     with pytest.raises(GraderError):
-        check.decide("42", None)
+        check.decide("42", no_judge)
 
 
 @pytest.mark.parametrize(
@@ -231,7 +236,7 @@ def test_all_declared_evaluators_must_hold() -> None:
 
     def decide(answer: str, url: str, html: str) -> bool:
         page = RecordedPage(url, html)
-        found = evaluation.decide(answer, url, page, helpers=SiteHelpers(), judge=None)
+        found = evaluation.decide(answer, url, page, helpers=SiteHelpers(), judge=no_judge)
         return all(outcome.passed for outcome in found.values()) and len(found) == 3
 
     assert decide("Yes", "http://x/a", "<p>Done")

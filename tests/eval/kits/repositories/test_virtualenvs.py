@@ -9,9 +9,9 @@ import pytest
 
 from chimera.cache import made_once, write_atomically
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.eval.kits.repositories.benchmark import PythonOptions
 from chimera.eval.kits.repositories.package_index import source_distribution
 from chimera.eval.kits.repositories.source import BaseTree
-from chimera.eval.kits.repositories.swe_instance import interpreters_named
 from chimera.eval.kits.repositories.virtualenvs import (
     _applies,
     find_interpreter,
@@ -34,9 +34,10 @@ def test_interpreters_are_found_or_named(tmp_path, monkeypatch):
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(sys.executable)
     assert find_interpreter(HERE, {}) == Path(sys.executable).resolve()
-    assert interpreters_named(["3.9=/a", "3.8=/b"]) == {"3.9": "/a", "3.8": "/b"}
+    options = PythonOptions(interpreters=["3.9=/a", "3.8=/b"])
+    assert options.interpreter_paths() == {"3.9": "/a", "3.8": "/b"}
     with pytest.raises(UsageError):
-        interpreters_named(["3.9"])
+        PythonOptions(interpreters=["3.9"])
 
 
 @pytest.mark.parametrize(

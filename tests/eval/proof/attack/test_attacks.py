@@ -9,6 +9,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.namespaces import namespaces_refused
 from chimera.environments.base import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.eval.benchmark import Benchmark
@@ -19,7 +20,7 @@ from chimera.eval.proof.attack.repositories import FIXTURES
 from chimera.eval.proof.attack.run import attack, markdown, outcome
 from chimera.eval.proof.attack.targets import TARGETS
 from chimera.eval.values import Submission, Task, Verdict
-from chimera.sandbox import close_all, namespaces_available, run_program, run_tests
+from chimera.sandbox import close_all, run_program, run_tests
 
 #: These wait for a limit of time, twice.
 SLOW = {
@@ -33,7 +34,7 @@ DOCS = Path(__file__).parents[4] / "docs" / "attacks.md"
 
 @pytest.fixture(autouse=True)
 def confined() -> None:
-    if reason := namespaces_available():
+    if reason := namespaces_refused():
         pytest.skip(f"hostile code is not run without namespaces: {reason}")
 
 

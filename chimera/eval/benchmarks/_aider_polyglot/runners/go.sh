@@ -1,0 +1,3 @@
+# Runs the tests of an exercise with go, which prints an event for each.
+cp -r "$WARM" "$SCRATCH/go-build" || exit 1
+GOCACHE="$SCRATCH/go-build" exec go test -json ./...

@@ -1,0 +1,118 @@
+"""A stored run in other formats: results, prediction files, trajectories, a benchmark's own."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chimera.errors import UsageError
+from chimera.eval.benchmark import Export, StoredRun
+from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
+from chimera.eval.data.rows import rows
+from chimera.eval.registry import adapters, benchmark_class
+from chimera.eval.run import stored_settings
+from chimera.eval.runs.atif import trajectory_document
+from chimera.eval.runs.result import EvalResult, TaskEvalResult
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import TrialRecord
+
+
+def export_text(store: RunStore, kind: str) -> str | None:
+    """The run in a format that is one text; None when `kind` names a format of several files."""
+    write = TEXTS.get(kind)
+    return None if write is None else "".join(f"{line}\n" for line in write(store))
+
+
+def export_files(store: RunStore, kind: str, folder: Path) -> list[Path]:
+    """Write the run below `folder`: trajectories, or files of the benchmark's own format.
+
+    Returns what a person should know of: summaries, not the file of each trial.
+    """
+    if kind == "atif":
+        _write_trajectories(store, folder)
+        return []
+    stored = StoredRun(
+        Path(store.path).stem, answered_by(store), store.records(whole=True), _all_tasks(store)
+    )
+    return list(_benchmarks_own(store, kind)(stored, folder))
+
+
+def _benchmarks_own(store: RunStore, kind: str) -> Export:
+    """The export in a format of the run's benchmark."""
+    name = str(store.manifest().get("identity", {}).get("benchmark", "?"))
+    shipped = adapters().get(name.partition(":")[0])  # first: no code of a stranger's is loaded
+    own = (shipped or benchmark_class(stored_settings(store).benchmark)).exports
+    if kind not in own:
+        raise UsageError(
+            f"--format {kind}: a run of {name} can be written as {', '.join([*FORMATS, *own])}"
+        )
+    return own[kind]
+
+
+def answered_by(store: RunStore) -> str:
+    """Who made the answers of a run: as the graded file says, else its model, else its agent."""
+    manifest = store.manifest()
+    if manifest.get("predictions"):
+        path = Path(manifest["predictions"])
+        first: Mapping[str, Any] = next(rows(path), {}) if path.exists() else {}
+        return str(first.get("model_name_or_path") or path.stem)
+    return str(manifest.get("model") or manifest.get("agent") or "chimera")
+
+
+def _all_tasks(store: RunStore) -> list[str]:
+    """All that could have been submitted: the run's tasks; for graded files, the whole data set."""
+    if not store.manifest().get("predictions"):
+        return [str(task) for (task,) in store.rows("SELECT task_id FROM tasks")]
+    return [str(task["id"]) for task in stored_settings(store).create_benchmark().tasks()]
+
+
+def _results(store: RunStore) -> Iterator[str]:
+    for record in store.records():
+        yield msgspec.json.encode(TaskEvalResult.of(record)).decode()
+
+
+def _document(store: RunStore) -> Iterator[str]:
+    result = EvalResult.of(store)
+    document = {**result.summary(), "results": result.results}
+    yield msgspec.json.format(msgspec.json.encode(document)).decode()
+
+
+def _predictions(store: RunStore) -> Iterator[str]:
+    model = answered_by(store)
+    for record in store.records():
+        if record.submission is not None:
+            yield msgspec.json.encode(_prediction(record, model)).decode()
+
+
+def _prediction(record: TrialRecord, model: str) -> dict[str, str]:
+    submission = record.submission
+    assert submission is not None
+    if submission.form == "model_patch":
+        head = {"instance_id": record.task_id, "model_name_or_path": model}
+    else:
+        head = {}
+    line = {**head, "task_id": record.task_id}
+    if submission.form in ANSWER_FIELDS:
+        return {**line, submission.form: submission.text}
+    return {**line, REPLY_FIELD: submission.text if submission.raw is None else submission.raw}
+
+
+def _write_trajectories(store: RunStore, folder: Path) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    manifest = {**store.manifest(), "run": Path(store.path).stem}
+    for record in store.records(whole=True):
+        name = "".join(c if c.isalnum() or c in "-_." else "_" for c in record.task_id)
+        document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
+        content = msgspec.json.format(msgspec.json.encode(document))
+        (folder / f"{name}-{record.sample}.json").write_bytes(content)
+
+
+TEXTS: Mapping[str, Callable[[RunStore], Iterator[str]]] = {
+    "jsonl": _results,
+    "json": _document,
+    "predictions": _predictions,
+}
+FORMATS = (*TEXTS, "atif")

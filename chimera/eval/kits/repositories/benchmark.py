@@ -1,0 +1,113 @@
+"""What benchmarks have in common whose answer is a patch of a repository."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from typing import ClassVar
+
+from chimera.agents.base import Agent
+from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.errors import UsageError
+from chimera.eval.benchmark import StartEnvironment, TaskT
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.hostile import hostile_patches
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.options import Options, option
+from chimera.eval.values import Submission
+from chimera.types import JSON, AgentResult
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RepositoryOptions(Options):
+    repositories: str | None = option(
+        None, "a directory with clones of the repositories, or copies of them"
+    )
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class PythonOptions(RepositoryOptions):
+    interpreters: Sequence[str] | None = option(
+        None, "interpreters beside those of PATH and pyenv: `3.9=/opt/py39/bin/python`, …"
+    )
+
+    def __post_init__(self) -> None:
+        Options.__post_init__(self)
+        self.interpreter_paths()
+
+    def interpreter_paths(self) -> dict[str, str]:
+        """Version → path."""
+        pairs = {}
+        for text in self.interpreters or ():
+            version, separator, path = text.partition("=")
+            if not separator:
+                raise UsageError(f"interpreters: expected VERSION=PATH, got {text!r}")
+            pairs[version] = path
+        return pairs
+
+    def outcome(self) -> dict[str, JSON]:
+        return {**Options.outcome(self), "interpreters": self.interpreter_paths()}
+
+
+@dataclass(frozen=True, slots=True)
+class Reference:
+    """What is known of a task's answer. `gold` is empty where there is none."""
+
+    gold: str
+    test_patch: str
+    fail_to_pass: Sequence[str]
+
+
+class PatchBenchmark(DatasetBenchmark[TaskT]):
+    """An agent works on a checkout at TESTBED; what it changed is graded on a fresh one."""
+
+    trials_per_core: ClassVar[int] = 1
+    grading = "fresh"
+    environments: Sequence[str] = ("docker", "bubblewrap")
+    default_agent: ClassVar[str] = "react"
+
+    @cached_property
+    def config(self) -> SWEBenchConfig:
+        """How an agent works on a task."""
+        return SWEBenchConfig.for_lite()
+
+    @abstractmethod
+    def reference(self, task: TaskT) -> Reference: ...
+
+    def environment(self, task: TaskT) -> EnvironmentSpec:
+        return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
+
+    def open_grading_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
+        return self.open_environment(task, start)
+
+    def extract(self, task: TaskT, reply: str) -> Submission:
+        return checkout.reply_submission(reply)
+
+    def collect(self, task: TaskT, result: AgentResult, env: Environment) -> Submission:
+        return checkout.tree_submission(env, result.output)
+
+    def gold(self, task: TaskT) -> Submission | None:
+        gold = self.reference(task).gold
+        return Submission(text=gold, form="model_patch") if gold else None
+
+    def mutants(self, task: TaskT) -> Iterable[Submission]:
+        """Nothing at all, and the gold patch without its largest hunk of code."""
+        yield Submission(form="model_patch")
+        gold = self.reference(task).gold
+        shorter = diffs.without_hunk(gold, diffs.largest_hunk(gold))
+        if shorter:
+            yield Submission(text=shorter, form="model_patch")
+
+    def attacks(self, task: TaskT) -> Iterable[tuple[str, Submission]]:
+        """Patches that try to pass without a fix; each must fail."""
+        reference = self.reference(task)
+        for name, patch in hostile_patches(reference.test_patch, reference.fail_to_pass):
+            yield name, Submission(text=patch, form="model_patch")
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        return configured_agent(agent, self.config)

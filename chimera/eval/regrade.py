@@ -1,0 +1,117 @@
+"""Verdicts for answers that are there already: prediction files, and the runs that are stored."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Any
+
+from chimera.errors import DatasetError, UsageError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.predictions import read_predictions
+from chimera.eval.harness import Planned
+from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
+from chimera.eval.runs.store import RunStore
+from chimera.eval.submitters import Stored
+from chimera.eval.trial import StartBackend, TrialSpec, run_trial
+from chimera.eval.values import Prediction, TrialRecord
+from chimera.eval.workers import ThreadExecutor, results
+
+WORKERS = 4
+
+
+@dataclass(frozen=True, slots=True)
+class Regraded:
+    """A stored trial and the same one graded again, which has no verdict if that failed."""
+
+    before: TrialRecord
+    after: TrialRecord
+
+    @property
+    def changed(self) -> bool:
+        old, new = self.before.verdict, self.after.verdict
+        if old is None or new is None:
+            return new is not None
+        return (old.passed, old.value) != (new.passed, new.value)
+
+
+def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun, int]:
+    """The run that grades a prediction file, and how many tasks have no prediction in it."""
+    if not file.exists():
+        raise UsageError(f"--predictions {file}: no such file")
+    benchmark = settings.create_benchmark()
+    predictions = list(read_predictions(benchmark, file))
+    if not predictions:
+        raise UsageError(f"--predictions {file}: no predictions in it")
+    answers = planned_answers(benchmark, predictions)
+    environment = settings.environment or _grading_backend(benchmark)
+    prepared = PreparedRun(
+        settings, benchmark, answers[0][2], (), environment, answers=answers, predictions=file
+    )
+    if any(prediction.task is not None for prediction in predictions):
+        return prepared, 0  # the file says itself what it is graded against
+    answered = {prediction.task_id for prediction in predictions}
+    return prepared, len({task["id"] for task in benchmark.tasks()} - answered)
+
+
+def planned_answers(benchmark: Benchmark[Any], predictions: Iterable[Prediction]) -> list[Planned]:
+    """(task, sample, submitter) for each prediction; rows of one id are numbered as they come."""
+    tasks: dict[str, Any] = {}
+    samples: Counter[str] = Counter()
+    trials: list[Planned] = []
+    for prediction in predictions:
+        task = prediction.task
+        if task is None:
+            tasks = tasks or {known["id"]: known for known in benchmark.tasks()}
+            if prediction.task_id not in tasks:
+                raise DatasetError(f"{benchmark.name()} has no task {prediction.task_id!r}")
+            task = tasks[prediction.task_id]
+        trials.append((task, samples[prediction.task_id], Stored(prediction.submission)))
+        samples[prediction.task_id] += 1
+    return trials
+
+
+def grade_again(
+    store: RunStore, *, keep: bool = True, workers: int | None = None
+) -> Iterator[Regraded]:
+    """Grade every stored submission of a run again; `keep` stores the new verdicts."""
+    manifest = store.manifest()
+    benchmark = stored_settings(store).create_benchmark()
+    tasks = _tasks_of(benchmark, manifest.get("predictions"))
+    if not benchmark.regradable:
+        raise UsageError(
+            f"{benchmark.name()} is graded in the agent's own environment, which is gone; "
+            "run it again instead"
+        )
+    start = StartBackend(manifest.get("environment") or "none")
+
+    def again(key: tuple[str, int]) -> Regraded | None:
+        before = store.record(*key)
+        if before.submission is None:
+            return None
+        if before.task_id not in tasks:
+            raise UsageError(f"the data set no longer has the task {before.task_id!r}")
+        answer = Stored(before.submission)
+        spec = TrialSpec(benchmark, tasks[before.task_id], before.sample, answer, start)
+        return Regraded(before, replace(run_trial(spec), digest=before.digest))
+
+    for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
+        if regraded is None:
+            continue
+        if keep and regraded.after.verdict is not None:
+            store.replace_verdict(regraded.before, regraded.after.verdict)
+        yield regraded
+
+
+def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:
+    """The tasks a run was graded against: the data set's, or those its prediction file carries."""
+    if predictions is not None and Path(predictions).exists():
+        answers = planned_answers(benchmark, read_predictions(benchmark, Path(predictions)))
+        return {task["id"]: task for task, _, _ in answers}
+    return {task["id"]: task for task in benchmark.tasks()}
+
+
+def _grading_backend(benchmark: Benchmark[Any]) -> str:
+    return "none" if benchmark.grading == "none" else choose_backend(benchmark)

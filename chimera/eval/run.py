@@ -1,0 +1,308 @@
+"""From settings to a finished run: what the command line, `python -m` and Python share.
+
+result = run(RunSettings(benchmark="human-eval", model="local/smollm2", limit="5"))
+"""
+
+from __future__ import annotations
+
+import platform
+import sys
+from collections import Counter
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict, dataclass, fields, replace
+from fnmatch import fnmatchcase
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from chimera.agents import Agent, as_agent, create_agent
+from chimera.cache import cache_dir, write_atomically
+from chimera.environments import available
+from chimera.errors import ExitCode, UsageError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
+from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.store import RunStore
+from chimera.eval.submitters import SUBMITTERS, create_submitter
+from chimera.eval.trial import StartBackend, Submitter
+from chimera.plugins import pairs
+from chimera.providers.meter import TrialLimits
+from chimera.types import JSON
+
+
+@dataclass(frozen=True, slots=True)
+class RunSettings:
+    """Everything a run is made of; stored with it, so that it can be resumed by name alone."""
+
+    benchmark: str
+    dataset: str | None = None
+    model: str | None = None
+    agent: str | None = None
+    limit: str | None = None
+    task: tuple[str, ...] = ()
+    samples: int = 1
+    concurrency: int | None = None
+    environment: str | None = None
+    network: bool = False
+    budget: float | None = None
+    timeout: float | None = None
+    max_steps: int | None = None
+    max_tokens: int | None = None
+    token_limit: int | None = None
+    cost_limit: float | None = None
+    temperature: float | None = None
+    seed: int | None = None
+    cache: bool = False
+    retries: int = 2
+    base_url: str | None = None
+    option: tuple[str, ...] = ()
+    agent_option: tuple[str, ...] = ()
+
+    @classmethod
+    def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
+        known = {each.name for each in fields(cls)}
+        values: dict[str, Any] = {
+            key: tuple(value) if isinstance(value, list) else value
+            for key, value in stored.items()
+            if key in known
+        }
+        return cls(**values)
+
+    def create_benchmark(self) -> Benchmark[Any]:
+        options = pairs(self.option, "--option")
+        return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
+
+    def limits(self) -> TrialLimits:
+        return TrialLimits(
+            max_steps=self.max_steps,
+            max_tokens=self.token_limit,
+            max_cost=self.cost_limit,
+            seconds=self.timeout,
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class PreparedRun:
+    """All that a run needs, found and made, with nothing run yet."""
+
+    settings: RunSettings
+    benchmark: Benchmark[Any]
+    agent: Agent | Submitter
+    tasks: Sequence[Any]
+    environment: str
+    #: Stored answers and the file they came from, where these are graded and no agent runs.
+    answers: Sequence[Planned] | None = None
+    predictions: Path | None = None
+
+    @property
+    def samples(self) -> int:
+        """Trials of each task; of stored answers, how many every answered task has."""
+        if self.answers is None:
+            return self.settings.samples
+        return min(Counter(task["id"] for task, _, _ in self.answers).values())
+
+    def open_store(self, runs: Path | None = None, resume: str | None = None) -> RunStore:
+        """A new run's file in the directory `runs`, or the file of the run to go on with."""
+        directory = runs_dir(runs)
+        if resume is not None:
+            return RunStore(find_run(resume, directory), create=True)
+        who = self.settings.model or self.settings.agent or ""
+        label = who if self.predictions is None else self.predictions.name
+        return RunStore(new_run_path(directory, self.benchmark.name(), label), create=True)
+
+    def harness(self, store: RunStore, observer: Observer | None = None) -> Harness:
+        settings = self.settings
+        return Harness(
+            benchmark=self.benchmark,
+            agent=self.agent,
+            env_factory=StartBackend(self.environment, network=settings.network),
+            samples=settings.samples,
+            concurrency=settings.concurrency,
+            limits=settings.limits(),
+            budget=settings.budget,
+            attempts=settings.retries + 1,
+            store=store,
+            tasks=self.tasks,
+            predictions=self.answers,
+            manifest=self.manifest(),
+            observer=observer or SilentObserver(),
+        )
+
+    def manifest(self) -> dict[str, JSON]:
+        """What the run's file says of how it was made."""
+        settings, dataset = asdict(self.settings), None
+        if self.settings.dataset is not None:
+            settings["dataset"] = str(Path(self.settings.dataset).absolute())
+        if isinstance(self.benchmark, DatasetBenchmark):
+            source = self.benchmark.dataset().source().absolute()
+            dataset = {"path": str(source), "sha256": self.benchmark.dataset_digest()}
+        found: dict[str, JSON] = {
+            "settings": settings,
+            "dataset": dataset,
+            "model": self.settings.model,
+            "agent": self.settings.agent or self.benchmark.default_agent,
+            "environment": self.environment,
+            "platform": {
+                "python": platform.python_version(),
+                "system": platform.platform(),
+                "command": [Path(sys.argv[0]).name, *sys.argv[1:]],
+            },
+        }
+        if self.predictions is not None:
+            found["predictions"] = str(self.predictions.absolute())
+        return found
+
+
+def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun:
+    """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
+
+    `api_key` is no setting, so that it is never stored.
+    """
+    benchmark = settings.create_benchmark()
+    agent = chosen_agent(settings, benchmark, api_key=api_key)
+    tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
+    environment = settings.environment or choose_backend(
+        benchmark, needs_commands=as_agent(agent).needs_environment
+    )
+    return PreparedRun(settings, benchmark, agent, tasks, environment)
+
+
+def run(
+    settings: RunSettings,
+    *,
+    runs: Path | None = None,
+    resume: str | None = None,
+    output: Path | None = None,
+    observer: Observer | None = None,
+    api_key: str | None = None,
+) -> EvalResult:
+    """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
+    prepared = prepare(settings, api_key=api_key)
+    result = prepared.harness(prepared.open_store(runs, resume), observer).run()
+    if output is not None:
+        write_output(result, output)
+    return result
+
+
+def stored_settings(store: RunStore) -> RunSettings:
+    """How a stored run was made."""
+    stored = store.manifest().get("settings")
+    if not stored:
+        raise UsageError(
+            f"the run {store.path} does not say how it was made: it can be neither resumed nor "
+            "graded again"
+        )
+    return RunSettings.of_manifest(stored)
+
+
+def resumed_settings(
+    name: str, runs: Path | None = None, changes: Mapping[str, Any] | None = None
+) -> RunSettings:
+    """The settings of a stored run, but for those of `changes`."""
+    with RunStore(find_run(name, runs_dir(runs))) as store:
+        return replace(stored_settings(store), **(changes or {}))
+
+
+def chosen_agent(
+    settings: RunSettings, benchmark: Benchmark[Any], *, api_key: str | None = None
+) -> Agent | Submitter:
+    """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
+    name = settings.agent or benchmark.default_agent
+    options = pairs(settings.agent_option, "--agent-option")
+    if name.partition(":")[0] in SUBMITTERS:
+        return create_submitter(name, options)
+    agent = create_agent(
+        name,
+        model=settings.model,
+        temperature=settings.temperature,
+        max_steps=settings.max_steps,
+        max_tokens=settings.max_tokens,
+        seed=settings.seed,
+        base_url=settings.base_url,
+        api_key=api_key,
+        cache=cache_dir() / "calls.sqlite" if settings.cache else None,
+        options=options,
+        others=SUBMITTERS,
+    )
+    if not isinstance(agent, (Agent, Submitter)):
+        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
+    if settings.budget is not None or settings.cost_limit is not None:
+        for provider in as_agent(agent).providers():
+            provider.required_price()  # money cannot be kept of what has no known price
+    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
+
+
+def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
+    """Tasks whose id fits a glob, then the first N of them or a range "A:B"."""
+    chosen = [t for t in tasks if not globs or any(fnmatchcase(t["id"], g) for g in globs)]
+    if globs and not chosen:
+        example = tasks[0]["id"] if tasks else "none"
+        raise UsageError(f"--task {' '.join(globs)} fits no task; an id looks like {example!r}")
+    if limit is None:
+        return chosen
+    start, colon, end = limit.partition(":")
+    try:
+        if colon:
+            low, high = int(start or 0), int(end) if end else len(chosen)
+        else:
+            low, high = 0, int(start)
+    except ValueError:
+        raise UsageError(f"--limit {limit}: expected N or A:B") from None
+    if low < 0 or high <= low:
+        raise UsageError(f"--limit {limit}: selects no task")
+    return chosen[low:high]
+
+
+def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
+    """The first backend of the benchmark's list that this machine has; never `local` by itself."""
+    reasons = []
+    if tuple(benchmark.environments) == ("none",):
+        return "none"  # the benchmark brings an environment of its own, or needs none
+    for backend in benchmark.environments:
+        if backend == "local" or (backend == "none" and needs_commands):
+            continue
+        reason = available(backend)
+        if reason is None:
+            return backend
+        reasons.append(f"  {backend}: {reason}")
+    raise UsageError(
+        f"{benchmark.name()} needs an environment that this machine does not have:\n"
+        + "\n".join(reasons)
+        + "\n  --environment local runs without confinement, on this machine as it is."
+    )
+
+
+def write_output(result: EvalResult, file: Path) -> None:
+    """The plain summary with every result, written whole or not at all."""
+    document = {**result.summary(), "results": [msgspec.to_builtins(r) for r in result.results]}
+    if result.stopped:
+        document["stopped"] = result.stopped
+    content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    try:
+        write_atomically(file, content)
+    except OSError as error:
+        raise UsageError(
+            f"--output {file}: {error.strerror}; the run is stored all the same"
+        ) from None
+
+
+def exit_code(result: EvalResult, fail_under: float | None = None) -> ExitCode:
+    """Whether the run is complete and good enough."""
+    if result.errored or result.not_run:
+        return ExitCode.INCOMPLETE
+    if fail_under is not None and result.pass_rate < fail_under:
+        return ExitCode.GATE
+    return ExitCode.DONE
+
+
+def interruption(store: RunStore) -> str:
+    """What to tell a person who interrupted the run of this store."""
+    partial = EvalResult.of(store)
+    return (
+        f"Interrupted: {partial.total} of {partial.planned} trials are stored.\n"
+        f"  Go on with: chimera eval --resume {Path(store.path)}"
+    )

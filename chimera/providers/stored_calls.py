@@ -1,0 +1,82 @@
+"""Model calls kept in a file, where asked for: the same call of the same sample is made once."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import sqlite3
+import threading
+import weakref
+from collections.abc import Mapping, Sequence
+from dataclasses import asdict
+from functools import lru_cache
+from pathlib import Path
+
+from chimera.errors import UsageError
+from chimera.types import JSON, Message, Response, ToolCall, Usage
+
+
+def call_key(
+    identity: Mapping[str, JSON],
+    messages: Sequence[Message],
+    parameters: Mapping[str, JSON],
+    sample: int,
+) -> str:
+    """A digest of everything that decides an answer, the number of the sample included."""
+    content = {
+        "identity": identity,
+        "messages": [asdict(message) for message in messages],
+        "parameters": parameters,
+        "sample": sample,
+    }
+    text = json.dumps(content, sort_keys=True, default=_plain)
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _plain(value: object) -> JSON:
+    if isinstance(value, Mapping):
+        return dict(value)
+    raise TypeError(f"{type(value).__name__} in a model call cannot be part of a call's key")
+
+
+class CallStore:
+    """Answers by key in one SQLite file; safe for many threads and processes."""
+
+    def __init__(self, path: Path) -> None:
+        self._lock = threading.Lock()
+        try:
+            path.parent.mkdir(parents=True, exist_ok=True)
+            self._connection = sqlite3.connect(
+                path, check_same_thread=False, timeout=30, isolation_level=None
+            )
+            weakref.finalize(self, self._connection.close)
+            self._connection.execute("PRAGMA journal_mode=WAL")
+            self._connection.execute("PRAGMA synchronous=NORMAL")
+            self._connection.execute(
+                "CREATE TABLE IF NOT EXISTS answers (key TEXT PRIMARY KEY, answer TEXT NOT NULL)"
+            )
+        except (OSError, sqlite3.Error) as error:
+            raise UsageError(f"the file of stored calls {path} cannot be used: {error}") from None
+
+    @staticmethod
+    @lru_cache(maxsize=8)
+    def at(path: Path) -> CallStore:
+        """The one store of a file in this process."""
+        return CallStore(path)
+
+    def load(self, key: str) -> Response | None:
+        with self._lock:
+            row = self._connection.execute(
+                "SELECT answer FROM answers WHERE key = ?", (key,)
+            ).fetchone()
+        if row is None:
+            return None
+        answer = json.loads(row[0])
+        answer["usage"] = Usage(**answer["usage"])
+        answer["tool_calls"] = tuple(ToolCall(**call) for call in answer["tool_calls"])
+        return Response(**answer)
+
+    def save(self, key: str, response: Response) -> None:
+        answer = json.dumps(asdict(response), default=_plain)
+        with self._lock:
+            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))

@@ -1,0 +1,46 @@
+"""`chimera doctor`: what is missing is asked of those who need it."""
+
+from __future__ import annotations
+
+from chimera.cli import doctor
+from chimera.eval.benchmark import Benchmark
+
+
+class Needy(Benchmark):
+    found: tuple[tuple[str, str], ...] = ()
+
+    def name(self):
+        return "needy"
+
+    def tasks(self):
+        return []
+
+    def missing(self):
+        return self.found
+
+
+class Heir(Needy):
+    """Needs the same, which is said once."""
+
+
+def findings(monkeypatch):
+    monkeypatch.setattr(doctor, "adapters", lambda: {"heir": Heir, "needy": Needy})
+    return [each for each in doctor.examine() if each.topic.startswith("Needs of")]
+
+
+def test_what_an_adapter_lacks_is_told_with_its_remedy(monkeypatch):
+    monkeypatch.setattr(Needy, "found", (("a compiler", "apt-get install it"),))
+    (finding,) = findings(monkeypatch)
+
+    assert (finding.topic, finding.name, finding.good, finding.detail) == (
+        "Needs of needy",
+        "a compiler",
+        False,
+        "apt-get install it",
+    )
+
+
+def test_an_adapter_that_has_all_is_told_too(monkeypatch):
+    (finding,) = findings(monkeypatch)
+
+    assert (finding.name, finding.good) == ("all", True)

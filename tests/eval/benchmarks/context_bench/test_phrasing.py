@@ -1,0 +1,45 @@
+"""What counts as the expected name or number, and what is left to a judge."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimera.eval.benchmarks._context_bench.phrasing import decide
+
+NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
+
+
+@pytest.mark.parametrize(
+    ("reply", "expected", "correct"),
+    [
+        ("Linda Robbins", "Linda Robbins", True),
+        (" linda  robbins\n", "Linda Robbins", True),
+        ("It is linda robbins.", "Linda Robbins", True),
+        ("The answer is **Linda Robbins**.", "Linda Robbins", True),
+        ("Linda Robbins, not Tammy Roberts", "Linda Robbins", True),
+        ("Tammy Roberts has 3. Linda Robbins has 4. Answer: Linda Robbins", "Linda Robbins", True),
+        ("Either Linda Robbins or Tammy Roberts", "Linda Robbins", False),
+        ("not Linda Robbins", "Linda Robbins", False),
+        ("It isn't Linda Robbins.", "Linda Robbins", False),
+        ("Linda Robbinson", "Linda Robbins", False),
+        ("Robbins", "Linda Robbins", False),
+        ("I could not find it", "Linda Robbins", False),
+        ("", "Linda Robbins", False),
+        ("anything", "", False),
+        ("Linda Robbins and Tammy Roberts both fit", "Linda Robbins", None),
+        ("four", "4", True),
+        ("4 cars", "4", True),
+        ("There are 4 vehicles.", "4", True),
+        ("14", "4", False),
+        ("It is not 4.", "4", False),
+        ("$145,315.33", "145315.33", True),
+        ("145315", "145315.33", False),
+        ("18", "18 records", True),
+        ("no idea", "18 records", False),
+        ("between 4 and 5", "4", None),
+    ],
+)
+def test_phrasing(reply, expected, correct):
+    decision = decide(reply, expected, NAMES)
+
+    assert (None if decision is None else decision.correct) is correct

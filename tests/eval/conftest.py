@@ -1,0 +1,47 @@
+"""A benchmark of one's own in a file, as users have it, for runs by name."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+
+import pytest
+
+SOURCE = '''
+from chimera.eval.harness import Benchmark, Submission, Verdict
+
+
+class Letters(Benchmark):
+    """Say the letter; every task's gold is its id."""
+
+    grading = "none"
+
+    def __init__(self, count: int = 4, right: str = "") -> None:
+        self.count, self.right = count, right
+
+    def name(self):
+        return "letters"
+
+    def options(self):
+        return {"count": self.count}
+
+    def tasks(self):
+        return [{"id": "abcdef"[n], "prompt": f"say {'abcdef'[n]}"} for n in range(self.count)]
+
+    def grade(self, task, submission, env):
+        return Verdict(submission.text == (self.right or task["id"]))
+
+    def gold(self, task):
+        return Submission(task["id"])
+'''
+
+
+@pytest.fixture
+def letters(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    """The name of the benchmark; runs are kept in an empty directory."""
+    monkeypatch.chdir(tmp_path)
+    file = tmp_path / "letters_of_tests.py"
+    file.write_text(SOURCE)
+    # The module's name belongs to the first file that has it, for as long as the process lives.
+    monkeypatch.delitem(sys.modules, "letters_of_tests", raising=False)
+    return f"{file}:Letters"

@@ -1,0 +1,80 @@
+"""A stored run in other formats."""
+
+from __future__ import annotations
+
+import json
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.eval.exports import answered_by, export_files, export_text
+from chimera.eval.run import RunSettings, run
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Submission, TrialRecord, Verdict
+
+
+@pytest.fixture
+def store(letters):
+    with run(RunSettings(letters, model="scripted/text:a", limit="2")).store as opened:
+        yield opened
+
+
+def test_results_by_line_and_as_one_document(store):
+    lines = [json.loads(line) for line in export_text(store, "jsonl").splitlines()]
+    document = json.loads(export_text(store, "json"))
+
+    assert {line["task_id"]: line["status"] for line in lines} == {"a": "passed", "b": "failed"}
+    assert sorted(row["task_id"] for row in document["results"]) == ["a", "b"]
+    assert (document["passed"], document["total"]) == (1, 2)
+
+
+def test_a_prediction_file_can_be_graded_again(store, letters, tmp_path):
+    (tmp_path / "p.jsonl").write_text(export_text(store, "predictions"))
+
+    assert run(RunSettings(letters, agent="replay:p.jsonl", limit="2")).passed == 1
+
+
+def test_patches_are_exported_as_official_harnesses_read_them(tmp_path):
+    patch = Submission("diff", form="model_patch")
+    with RunStore(tmp_path / "r.chi", create=True) as store:
+        store.set_manifest({"model": "maker/m"})
+        store.write(TrialRecord("x__y-1", 0, "", patch, Verdict(True)))
+        line = json.loads(export_text(store, "predictions"))
+
+    assert line == {
+        "instance_id": "x__y-1",
+        "model_name_or_path": "maker/m",
+        "task_id": "x__y-1",
+        "model_patch": "diff",
+    }
+
+
+def test_trajectories_are_files(store, tmp_path):
+    assert export_text(store, "atif") is None
+    assert export_files(store, "atif", tmp_path / "atif") == []
+    assert sorted(path.name for path in (tmp_path / "atif").iterdir()) == ["a-0.json", "b-0.json"]
+
+
+def test_a_format_that_the_runs_benchmark_does_not_have(store, tmp_path):
+    with pytest.raises(
+        UsageError, match="letters can be written as jsonl, json, predictions, atif"
+    ):
+        export_files(store, "swe-bench", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("manifest", "name"),
+    [
+        ({"model": "maker/m", "agent": "react"}, "maker/m"),
+        ({"agent": "oracle"}, "oracle"),
+        ({"predictions": "gone.jsonl"}, "gone"),
+        ({"predictions": "named.jsonl"}, "theirs"),
+    ],
+)
+def test_who_made_the_answers(tmp_path, monkeypatch, manifest, name):
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "named.jsonl").write_text('{"id": 1, "model_name_or_path": "theirs"}\n')
+    with RunStore(":memory:", create=True) as store:
+        store.set_manifest(manifest)
+
+        assert answered_by(store) == name

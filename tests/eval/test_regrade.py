@@ -1,0 +1,97 @@
+"""Answers that are there already: prediction files and stored runs."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.eval.benchmark import Benchmark
+from chimera.eval.regrade import grade_again, planned_answers, prepare_predictions
+from chimera.eval.run import RunSettings, run
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Prediction, Submission
+
+
+def predictions(*answers: tuple[str, str]) -> Path:
+    file = Path("answers.jsonl")
+    file.write_text("".join(json.dumps({"id": t, "output": text}) + "\n" for t, text in answers))
+    return file
+
+
+def test_a_prediction_file_becomes_a_run(letters):
+    file = predictions(("a", "a"), ("b", "no"), ("a", "x"), ("b", "b"), ("b", "b"))
+    prepared, unanswered = prepare_predictions(RunSettings(letters, agent="predictions"), file)
+    with prepared.open_store() as store:
+        result = prepared.harness(store).run()
+        found = {(each.task_id, each.sample): each.passed for each in result.results}
+        manifest = store.manifest()
+
+    assert found == {
+        ("a", 0): True,
+        ("a", 1): False,
+        ("b", 0): False,
+        ("b", 1): True,
+        ("b", 2): True,
+    }
+    assert (prepared.samples, unanswered) == (2, 2)
+    assert manifest["predictions"] == str(file.absolute())
+
+
+@pytest.mark.parametrize(
+    ("answers", "says"), [((), "no predictions"), ((("z", "z"),), "has no task 'z'")]
+)
+def test_a_file_without_usable_answers_is_refused(letters, answers, says):
+    with pytest.raises(UsageError, match=says):
+        prepare_predictions(RunSettings(letters), predictions(*answers))
+
+
+def test_a_file_that_is_not_there_is_refused(letters):
+    with pytest.raises(UsageError, match="no such file"):
+        prepare_predictions(RunSettings(letters), Path("absent.jsonl"))
+
+
+def test_a_file_that_brings_its_tasks_needs_no_data_set():
+    class Absent(Benchmark):
+        def name(self):
+            return "absent"
+
+        def tasks(self):
+            raise AssertionError("the tasks are in the file")
+
+    answer = Prediction("t", Submission("x"), task={"id": "t", "prompt": ""})
+
+    assert [
+        (task["id"], sample) for task, sample, _ in planned_answers(Absent(), [answer] * 2)
+    ] == [
+        ("t", 0),
+        ("t", 1),
+    ]
+
+
+def test_stored_verdicts_are_checked_and_replaced(letters):
+    settings = RunSettings(letters, model="scripted/text:a", limit="2")
+    path = run(settings).store.path
+    other = {"settings": {"benchmark": letters, "option": ["right=b"]}}
+    with RunStore(path) as store:
+        same = list(grade_again(store, keep=False))
+        store.set_manifest({**store.manifest(), **other})
+        checked = list(grade_again(store, keep=False))
+        before = [record.passed for record in store.records()]
+        list(grade_again(store))
+        after = [record.passed for record in store.records()]
+
+    assert [each.changed for each in same] == [False, False]
+    assert sorted(each.before.task_id for each in checked if each.changed) == ["a"]
+    assert (sorted(before), sorted(after)) == ([False, True], [False, False])
+
+
+def test_a_task_that_is_gone_is_said(letters):
+    with RunStore(run(RunSettings(letters, agent="oracle")).store.path) as store:
+        store.set_manifest(
+            {**store.manifest(), "settings": {"benchmark": letters, "option": ["count=1"]}}
+        )
+        with pytest.raises(UsageError, match="no longer has the task"):
+            list(grade_again(store))

@@ -1,0 +1,63 @@
+"""The loop that feeds a pool: everything once, little ahead, nothing begun after the end."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+
+import pytest
+
+from chimera.eval.workers import ThreadExecutor, results
+
+
+def test_every_job_gives_one_result():
+    found = list(results(ThreadExecutor(lambda n: n * n, 3), range(50)))
+
+    assert sorted(found) == [n * n for n in range(50)]
+
+
+def test_jobs_are_taken_as_they_are_needed():
+    taken: list[int] = []
+
+    def jobs() -> Iterator[int]:
+        for n in range(100):
+            taken.append(n)
+            yield n
+
+    found = results(ThreadExecutor(lambda n: n, 2), jobs())
+    next(found)
+
+    assert len(taken) == 4
+    found.close()
+    assert len(taken) == 4
+
+
+def test_after_finish_only_what_was_begun_comes_back():
+    release, began = threading.Event(), []
+
+    def work(n: int) -> int:
+        began.append(n)
+        if n:
+            release.wait(10)
+        return n
+
+    executor = ThreadExecutor(work, 1)
+    found = results(executor, range(100))
+    first = next(found)
+    executor.finish()
+    release.set()
+    rest = list(found)
+
+    assert first == 0
+    assert sorted([first, *rest]) == sorted(began)
+    assert len(began) <= 3
+
+
+def test_an_error_of_a_job_is_raised_and_ends_the_workers():
+    def work(n: int) -> int:
+        raise ValueError(f"job {n}")
+
+    executor = ThreadExecutor(work, 1)
+    with pytest.raises(ValueError, match="job 0"):
+        list(results(executor, range(10)))
+    assert executor.finishing

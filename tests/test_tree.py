@@ -1,0 +1,165 @@
+"""The tree shows the architecture, and stays so; import-linter keeps the layers (`make check`)."""
+
+from __future__ import annotations
+
+import ast
+import re
+from collections.abc import Iterator
+from functools import cache
+from pathlib import Path
+
+import pytest
+
+from chimera.eval.registry import adapters
+
+ROOT = Path(__file__).parents[1]
+PACKAGE = ROOT / "chimera"
+ADAPTERS = PACKAGE / "eval" / "benchmarks"
+KITS = PACKAGE / "eval" / "kits"
+#: The adapters that are another one with other tasks or another rule.
+FLAVOURS = {("swe_bench_verified", "swe_bench"), ("webarena_verified", "webarena")}
+
+
+def dotted(file: Path) -> str:
+    parts = file.relative_to(ROOT).with_suffix("").parts
+    return ".".join(parts[:-1] if parts[-1] == "__init__" else parts)
+
+
+@cache
+def modules() -> dict[str, Path]:
+    return {dotted(file): file for file in sorted(PACKAGE.rglob("*.py"))}
+
+
+@cache
+def tree(module: str) -> ast.Module:
+    return ast.parse(modules()[module].read_text(encoding="utf-8"))
+
+
+@cache
+def imports(module: str) -> frozenset[str]:
+    """The modules of Chimera that a module names, in an import or in a text that is a path."""
+    found: set[str] = set()
+    package = module if modules()[module].name == "__init__.py" else module.rpartition(".")[0]
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name for alias in node.names}
+        elif isinstance(node, ast.ImportFrom):
+            base = node.module or ""
+            if node.level:
+                above = package.split(".")[: len(package.split(".")) - node.level + 1]
+                base = ".".join([*above, *filter(None, [node.module])])
+            found |= {base, *(f"{base}.{alias.name}" for alias in node.names)}
+        elif isinstance(node, ast.Constant) and isinstance(node.value, str):
+            found.add(node.value.partition(":")[0])
+    return frozenset(found & modules().keys())
+
+
+def mentions(module: str) -> set[str]:
+    """Modules beside or below that a text names by their word, or by that of their folder."""
+    package = module.rpartition(".")[0]
+    texts = [
+        node.value
+        for node in ast.walk(tree(module))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and len(node.value) < 200
+    ]
+    words = set(re.findall(r"\w+", " ".join(texts)))
+    below = (name for name in modules() if name.startswith(f"{package}.") and name != module)
+    return {name for name in below if words & set(name.removeprefix(package).split("."))}
+
+
+def adapter_names() -> list[str]:
+    return sorted(f.stem for f in ADAPTERS.glob("*.py") if not f.name.startswith("_"))
+
+
+def homes() -> Iterator[tuple[str, str]]:
+    """(module, the adapter whose home it lies in) for everything below the adapters."""
+    for module in modules():
+        parts = module.split(".")
+        if parts[:3] == ["chimera", "eval", "benchmarks"] and len(parts) > 3:
+            yield module, parts[3].removeprefix("_")
+
+
+def test_a_private_folder_belongs_to_the_adapter_of_its_name():
+    folders = {folder.name for folder in ADAPTERS.glob("_*/") if folder.name != "__pycache__"}
+
+    assert {name.removeprefix("_") for name in folders} <= set(adapter_names())
+
+
+def test_adapters_know_no_other_adapter_and_nobody_knows_their_private_parts():
+    owner = dict(homes())
+    wrong = [
+        (module, used)
+        for module in modules()
+        for used in imports(module)
+        if used in owner
+        and module != "chimera.eval.benchmarks"
+        and owner[used] != owner.get(module)
+        and ((owner.get(module), owner[used]) not in FLAVOURS or "._" in used)
+        and (module in owner or "._" in used)
+    ]
+
+    assert not wrong
+
+
+def test_a_kit_has_at_least_two_users():
+    owner = dict(homes())
+
+    def users(kit: str, seen: frozenset[str] = frozenset()) -> set[str]:
+        found = set()
+        for module in modules():
+            if not any(used == kit or used.startswith(f"{kit}.") for used in imports(module)):
+                continue
+            if module in owner:
+                found.add(owner[module])
+            elif module.startswith("chimera.eval.kits."):
+                other = ".".join(module.split(".")[:4])
+                if other != kit and other not in seen:
+                    found |= users(other, seen | {kit})
+        return found
+
+    kits = sorted(
+        {
+            ".".join(m.split(".")[:4])
+            for m in modules()
+            if m.count(".") >= 3 and m.startswith("chimera.eval.kits.")
+        }
+    )
+
+    assert kits
+    assert {kit: names for kit in kits if len(names := users(kit)) < 2} == {}
+
+
+def test_no_module_lives_for_tests_alone():
+    used = {name for module in modules() for name in imports(module) | mentions(module)}
+    loaded_by_name = {f"chimera.eval.benchmarks.{name}" for name in adapter_names()}
+    doors = {"chimera.benchmarks.terminal_bench_agent", "chimera.shrew.benchmarks.aider_polyglot"}
+    unused = {
+        module
+        for module, file in modules().items()
+        if file.name not in ("__init__.py", "__main__.py")
+        and module not in used | loaded_by_name | doors
+    }
+
+    assert unused == set()
+
+
+@pytest.mark.parametrize("slug", sorted(adapters()))
+def test_a_slug_stands_only_with_its_adapter(slug: str):
+    places = [
+        module
+        for module in modules()
+        if not module.startswith(("chimera.eval.benchmarks.", "chimera.shrew."))
+        and any(
+            isinstance(node, ast.Constant) and node.value == slug for node in ast.walk(tree(module))
+        )
+    ]
+
+    assert places == []
+
+
+@pytest.mark.parametrize("slug", sorted(adapters()))
+def test_an_adapter_has_a_page_and_a_record_or_says_unproven(slug: str):
+    page = (ROOT / "docs" / "benchmarks" / f"{slug}.md").read_text(encoding="utf-8")
+    record = PACKAGE / "eval" / "proof" / "records" / f"{slug}.json"
+
+    assert record.is_file() or "unproven" in page.lower()
