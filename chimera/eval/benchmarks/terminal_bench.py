@@ -1,4 +1,4 @@
-"""Terminal-Bench 2.0: tasks in a terminal, decided by their own tests in the agent's container.
+"""Terminal-Bench 2.0: tasks in a terminal, decided by their own tests on what the agent left.
 
 Official rule: harbor 0.25.0 for folders with task.toml, terminal-bench 0.2.18 for task.yaml.
 """

@@ -20,6 +20,7 @@ from chimera.eval.kits.task_folders.folders import (
     load_task,
 )
 from chimera.eval.kits.task_folders.images import with_base_images
+from chimera.eval.kits.task_folders.verification import PausedAtEnd, Verification, resume
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -81,6 +82,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     environments = ("docker",)
     needs = ("docker",)
     trials_per_core = 1
+    grader_version = 2
 
     option_type = HarborOptions
     settings: HarborOptions
@@ -109,12 +111,7 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             network=task["network"] if self.settings.network is None else self.settings.network,
             variables=task["variables"],
             mounts={str(uv_cache): harbor_verifier.UV_CACHE} if uv_cache else {},
-            limits=ResourceLimits(
-                memory_bytes=task["memory_mb"] * 1024**2,
-                cpus=task["cpus"],
-                processes=4096,
-                file_bytes=None,
-            ),
+            limits=_limits(task["cpus"], task["memory_mb"]),
         )
 
     def _build_context(self, task: HarborTask) -> Path | None:
@@ -136,16 +133,17 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return {**image_map(), **self.settings.image_map()}
 
     def open_environment(self, task: HarborTask, start: StartEnvironment) -> Environment:
-        env = machine(start(self.environment(task)))
-        return harbor_verifier.ServersKept(env) if task["services"] else env
+        return PausedAtEnd(machine(start(self.environment(task))))
 
     def agent_seconds(self, task: HarborTask) -> float | None:
         seconds = task["agent_seconds"]
         return None if seconds is None else seconds * self.settings.time_factor
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
-        seconds = self.agent_seconds(task) or SOLUTION_SECONDS * self.settings.time_factor
-        return harbor_verifier.run_solution(task, env, seconds)
+        return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
+
+    def _solution_seconds(self, task: HarborTask) -> float:
+        return self.agent_seconds(task) or SOLUTION_SECONDS * self.settings.time_factor
 
     def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
         return harbor_attacks.attacks()
@@ -153,14 +151,41 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
         env = harbor_verifier.image_machine(env)
         if submission.form == harbor_attacks.COMMANDS:
+            resume(env)
             env.run_command(submission.text, timeout=task["agent_seconds"] or SOLUTION_SECONDS)
             env.stop_processes()
-        if not self.settings.verifier_network:
-            harbor_verifier.cut_off(env)
-        seconds = task["verifier_seconds"] * self.settings.time_factor
-        verdict = harbor_verifier.verify(
-            task, env, seconds, offline=not self.settings.verifier_network
-        )
+        verdict = self._verification(task).of(env)
         if self._rebuilt(task):
             return replace(verdict, metrics={**verdict.metrics, "image": "rebuilt"})
         return verdict
+
+    def _verification(self, task: HarborTask) -> Verification:
+        spec = self.environment(task)
+        return Verification(
+            task,
+            spec,
+            self._separate(task, spec),
+            seconds=task["verifier_seconds"] * self.settings.time_factor,
+            solution_seconds=self._solution_seconds(task),
+            offline=not self.settings.verifier_network,
+        )
+
+    def _separate(self, task: HarborTask, spec: EnvironmentSpec) -> EnvironmentSpec | None:
+        own = task["separate"]
+        if own is None:
+            return None
+        image, context = own["image"], Path(own["context"])
+        return replace(
+            spec,
+            image=image or None,
+            build_context=None if image else with_base_images(context, self._mapping()),
+            network=own["network"],
+            variables=own["variables"],
+            limits=_limits(own["cpus"], own["memory_mb"]),
+        )
+
+
+def _limits(cpus: float | None, memory_mb: int) -> ResourceLimits:
+    return ResourceLimits(
+        memory_bytes=memory_mb * 1024**2, cpus=cpus, processes=4096, file_bytes=None
+    )

@@ -10,7 +10,7 @@ import re
 import tomllib
 from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypedDict
 
 from chimera.errors import DatasetError
 from chimera.eval.data.archives import archives_in, unpacked
@@ -27,6 +27,24 @@ DEFAULT_MEMORY_MB = 8192
 Form = Literal["toml", "yaml"]
 
 
+class Artifact(TypedDict):
+    """What a task hands from the agent's container to a verifier of its own."""
+
+    source: str
+    exclude: list[str]
+
+
+class VerifierEnvironment(TypedDict):
+    """An environment of the verifier's own: an image, or the directory to build one from."""
+
+    image: str
+    context: str
+    network: bool
+    variables: dict[str, str]
+    cpus: float | None
+    memory_mb: int
+
+
 class HarborTask(Task):
     directory: str
     form: Form
@@ -40,6 +58,8 @@ class HarborTask(Task):
     network: bool
     cpus: float | None
     memory_mb: int
+    separate: VerifierEnvironment | None
+    artifacts: list[Artifact]
     services: bool  # the tests talk to servers that the agent is to leave running
 
 
@@ -105,7 +125,6 @@ def _toml_task(place: Path) -> HarborTask:
         raise DatasetError(f"{place}: tasks of several steps are not supported")
     agent, verifier = content.get("agent", {}), content.get("verifier", {})
     environment = content.get("environment", {})
-    network = environment.get("network_mode", "public") != "no-network"
     metadata = content.get("metadata", {})
     return HarborTask(
         id=place.name,
@@ -119,12 +138,51 @@ def _toml_task(place: Path) -> HarborTask:
         variables=_variables(environment.get("env")),
         verifier_variables=_variables(verifier.get("env")),
         solution_variables=_variables(content.get("solution", {}).get("env")),
-        network=bool(environment.get("allow_internet", network)),
+        network=_network(environment),
         cpus=_number(environment.get("cpus")),
         memory_mb=_memory(environment),
+        separate=_separate(place, verifier, environment),
+        artifacts=_artifacts(content),
         services=needs_services(place),
         metadata={key: metadata[key] for key in ("difficulty", "category") if key in metadata},
     )
+
+
+def _separate(
+    place: Path, verifier: Mapping[str, Any], environment: Mapping[str, Any]
+) -> VerifierEnvironment | None:
+    """The verifier's own environment, by Harbor's rules; None where it shares the agent's."""
+    own = verifier.get("environment")
+    if verifier.get("environment_mode", "separate" if own else "shared") != "separate":
+        return None
+    if verifier.get("collect"):
+        raise DatasetError(f"{place}: commands that collect for a verifier are not supported")
+    settings = environment if own is None else own
+    image = str(settings.get("docker_image") or "")
+    if not image and not (place / "tests/Dockerfile").is_file():
+        raise DatasetError(f"{place}: the verifier has neither an image nor tests/Dockerfile")
+    return VerifierEnvironment(
+        image=image,
+        context=str(place / "tests"),
+        network=_network(settings),
+        variables=_variables(settings.get("env")),
+        cpus=_number(settings.get("cpus")),
+        memory_mb=_memory(settings),
+    )
+
+
+def _artifacts(content: Mapping[str, Any]) -> list[Artifact]:
+    found = [Artifact(source="/logs/artifacts", exclude=[])]
+    for given in content.get("artifacts") or ():
+        artifact = {"source": given} if isinstance(given, str) else given
+        source = "/" + str(artifact["source"]).strip("/")
+        found.append(Artifact(source=source, exclude=list(artifact.get("exclude") or ())))
+    return found
+
+
+def _network(environment: Mapping[str, Any]) -> bool:
+    default = environment.get("network_mode", "public") != "no-network"
+    return bool(environment.get("allow_internet", default))
 
 
 def _yaml_task(place: Path) -> HarborTask:
@@ -153,6 +211,8 @@ def _yaml_task(place: Path) -> HarborTask:
         network=True,
         cpus=None,
         memory_mb=DEFAULT_MEMORY_MB,
+        separate=None,
+        artifacts=[],
         services=needs_services(place),
         metadata={key: content[key] for key in ("difficulty", "category") if key in content},
     )

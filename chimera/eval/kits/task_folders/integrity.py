@@ -1,90 +1,187 @@
-"""The programs a verifier relies on, put back as the image has them.
+"""Which changes of an agent a verifier must not meet, and which of them a task asks for.
 
-The tests of a task folder run in the agent's own container. An agent that was root there may have
-replaced the shell, the downloader or the interpreter that runs them. The engine knows from outside
-which files differ from the image; those a verifier relies on are restored before it runs.
+A verifier relies on interpreters, libraries, shells, tools and the settings of its runner. An agent
+that is root can change them all, so that they say what it likes. Its changes to them are left out,
+except where the task's own reference solution changes the same.
 """
 
 from __future__ import annotations
 
+import json
 import re
+import sys
+from collections.abc import Collection, Mapping
+from dataclasses import dataclass, field
 from pathlib import PurePosixPath
+from typing import Literal, Self
 
-from chimera.environments.base import Environment
-from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
-from chimera.environments.wrapped import unwrapped
-from chimera.errors import EnvironmentFault
+from chimera.eval.kits.task_folders.changes import ancestors, fingerprints
 
-#: Directories that a shell finds programs in.
-PROGRAM_DIRECTORIES = frozenset(
-    {"/bin", "/sbin", "/usr/bin", "/usr/sbin", "/usr/local/bin", "/usr/local/sbin"}
-    | {"/root/.local/bin", "/root/.cargo/bin"}
+#: never: of no use to a task. decisive: what runs before any test can notice; it must be the same
+#: as the reference's. library: it may be what the reference changes too.
+Kind = Literal["free", "library", "decisive", "never"]
+
+NEVER = re.compile(
+    r"/(?:tests|solution|oracle|dev|proc|sys|logs/verifier)(?:/|$)"
+    # Knows which programs are installed, and would be wrong about those that were left out.
+    r"|/var/(?:lib/(?:dpkg|apt|rpm|pacman)|cache/(?:apt|debconf))(?:/|$)|/lib/apk(?:/|$)"
+    # Downloads, which are fetched anew.
+    r"|/(?:root|home/[^/]+)/(?:\.cache/(?:uv|pip|pypoetry|yarn|go-build)|\.npm|\.cargo/registry"
+    r"|go/pkg)(?:/|$)"
 )
-PROGRAMS = frozenset(
-    {"apt", "apt-get", "awk", "bash", "basename", "cat", "chmod", "cp", "curl", "cut", "dash"}
-    | {"dirname", "dpkg", "echo", "env", "find", "grep", "head", "ln", "ls", "mkdir", "mv"}
-    | {"printf", "rm", "sed", "sh", "sleep", "sort", "tail", "tar", "tee", "test", "timeout"}
-    | {"touch", "tr", "true", "uv", "uvx", "wget", "xargs"}
+SYSTEM = re.compile(r"/(?:bin|boot|lib\w*|sbin|usr)(?:/|$)")
+PROGRAMS = re.compile(r"(?:/usr(?:/local)?)?/s?bin")
+SETTINGS = re.compile(
+    r"/etc/(?:alternatives|apt|bash\.\w+|ca-certificates|environment|gitconfig|npmrc|pip\.conf"
+    r"|profile|profile\.d|python[\d.]*|security|ssl|uv|xdg|zsh)(?:/|$)"
+    # What programs keep in homes: settings, caches, programs and libraries of a user's own.
+    r"|/(?:root|home/[^/]+)/(?:\.[^/]+|go|bin)(?:/|$)"
+    r"|.*/\.git/(?:hooks/|config$)"
+    r"|.*/(?:conftest\.pyc?|\.?pytest\.ini|tox\.ini|uv\.toml|\.python-version|\.npmrc)$"
 )
-#: Programs that an image without them may rightly gain in the agent's work.
-INSTALLABLE = frozenset({"curl", "wget", "timeout", "apt", "awk", "find", "xargs", "dpkg"})
-INTERPRETER = re.compile(r"python3?(?:\.\d+)?")
-#: Files that change what an interpreter, a linker or an installer does without being called.
-HOOKS = re.compile(
-    r"/(?:sitecustomize|usercustomize)\.py$|^/etc/ld\.so\.preload$|/uv/uv\.toml$"
-    r"|^/(?:pytest\.ini|tox\.ini|setup\.cfg|conftest\.py)$|/_?pytest/[\w/]+\.py$"
+#: Directories of libraries, wherever an interpreter or a runner of the image has them.
+LIBRARIES = re.compile(
+    r"(.*?/(?:site-packages|dist-packages|node_modules|lib/python[\d.]+))(?:/|$)"
 )
+DECISIVE = re.compile(
+    r".*\.pth$|.*/(?:site|user)customize(?:\.[^/]+)?(?:/.*)?$"
+    r"|.*/[^/]+\.(?:dist|egg)-info/entry_points\.txt$"
+    r"|.*/(?:_?pytest|pluggy|iniconfig|exceptiongroup)(?:\.[^/]+)?(?:/.*)?$"
+    r"|/etc/ld\.so\.[^/]+(?:/.*)?$|.*/lib\w*/(?:.*/)?(?:ld-|libc\.|libpython)[^/]*$"
+)
+TOOLS = re.compile(
+    r"(?:ba|da|z|k|a)?sh|busybox|env|sudo|python[\d.]*|pypy[\d.]*|uvx?|pip[\d.]*|pytest|py\.test"
+    r"|node(?:js)?|np[mx]|yarn|pnpm|bun|deno|tsx?|jest|mocha|vitest|java|javac|mvn|gradle|go|cargo"
+    r"|rustc|ruby|perl|php|git|curl|wget|make|cmake|ctest|tmux|timeout|tail|cat|grep|sed|awk|tee"
+)
+#: Left behind by looking around; nobody needs to be told.
+UNTOLD = re.compile(
+    r".*(?:/__pycache__(?:/|$)|\.pyc$)|/(?:root|home/[^/]+)/\.(?:cache|\w+_history|wget-hsts)\b"
+)
+#: Modules that a runner imports, and settings that it reads, where it is started.
+SHADOWS = sys.stdlib_module_names | {"attr", "packaging", "py", "pygments", "tomli"}
+STARTED_WITH = frozenset({"pyproject.toml", "setup.cfg"})
+NUMBERS = re.compile(r"\d[\d.]*")
 
 
-def restore_tools(env: Environment) -> list[str]:
-    """Undo an agent's changes to what the verifier runs with; the paths that were undone."""
-    env = unwrapped(env)
-    if not isinstance(env, DockerEnvironment):
-        return []
-    engine, container = Engine.find(), env.container
-    changes = _changes(engine, container)
-    back = [path for kind, path in changes if kind in "CD" and _relied_on(path)]
-    away = [path for kind, path in changes if kind == "A" and _planted(path)]
-    if away:
-        engine.must("exec", "--user", "0", container, "rm", "-rf", "--", *away)
-    if back:
-        _restore(engine, env.image, container, back)
-    return sorted(back + away)
+@dataclass(frozen=True, slots=True)
+class Image:
+    """What of an image matters here."""
 
+    id: str
+    programs: frozenset[str]  # the directories of its PATH
+    modules: frozenset[str]  # where Python looks for modules first
+    volumes: bool  # whether parts of its files are kept where no change is seen
 
-def _changes(engine: Engine, container: str) -> list[tuple[str, str]]:
-    lines = engine.must("diff", container, timeout=300).decode("utf-8", "replace").splitlines()
-    return [(kind, path) for kind, _, path in (line.partition(" ") for line in lines)]
+    @classmethod
+    def of(cls, container: str, workdir: str) -> Self:
+        engine = Engine.find()
+        said = engine.must("inspect", "--format", "{{.Image}} {{json .Config}}", container)
+        name, _, text = said.decode().partition(" ")
+        config = json.loads(text)
+        variables = dict(entry.partition("=")[::2] for entry in config.get("Env") or ())
+        programs, modules = variables.get("PATH", ""), variables.get("PYTHONPATH", "")
+        return cls(
+            name,
+            frozenset(programs.split(":")) - {""},
+            frozenset({workdir.rstrip("/"), *modules.split(":")}),
+            bool(config.get("Volumes")),
+        )
 
+    def kind(self, path: str, changed: Mapping[str, str]) -> Kind:
+        """What a changed path is to a verifier."""
+        if NEVER.match(path):
+            return "never"
+        parent, name = str(PurePosixPath(path).parent), PurePosixPath(path).name
+        in_path = parent in self.programs or PROGRAMS.fullmatch(parent) is not None
+        beside = parent.endswith("/bin") and changed.get(parent) != "A"
+        if DECISIVE.match(path) or ((in_path or beside) and TOOLS.fullmatch(name)):
+            return "decisive"
+        if in_path or SYSTEM.match(path) or SETTINGS.match(path):
+            return "library"
+        root = LIBRARIES.match(path)
+        if root and changed.get(root[1]) != "A":  # one that was added is known to nobody else
+            return "library"
+        return "library" if self._shadows(path, changed) else "free"
 
-def _relied_on(path: str) -> bool:
-    name, parent = PurePosixPath(path).name, str(PurePosixPath(path).parent)
-    if HOOKS.search(path) or path == "/root/.local/bin/env":
-        return True
-    if parent not in PROGRAM_DIRECTORIES:
+    def _shadows(self, path: str, changed: Mapping[str, str]) -> bool:
+        """Whether it stands before a module or settings of a runner that is started there."""
+        for place in (path, *ancestors(path)):
+            parent, _, name = place.rpartition("/")
+            if parent in self.modules and changed.get(place) == "A":
+                return name.partition(".")[0] in SHADOWS or name in STARTED_WITH
         return False
-    return name in PROGRAMS or INTERPRETER.fullmatch(name) is not None
 
 
-def _planted(path: str) -> bool:
-    """Added files that shadow a program, or hook into one. A pytest that was installed may stay."""
-    name, parent = PurePosixPath(path).name, str(PurePosixPath(path).parent)
-    if "/_pytest/" in path or "/pytest/" in path:
-        return False
-    if HOOKS.search(path):
-        return True
-    return parent in PROGRAM_DIRECTORIES and name in PROGRAMS - INSTALLABLE
+@dataclass(frozen=True, slots=True)
+class Excepted:
+    """The changes of a reference solution to what verifiers rely on."""
+
+    #: Decisive paths, with what the reference has there ("" where it deleted them).
+    decisive: Mapping[str, str] = field(default_factory=dict)
+    #: The others, without their numbers: another version of a package is the same package.
+    libraries: Collection[str] = frozenset()
+    #: Directories that the reference added, likewise; what is in them is excepted.
+    folders: Collection[str] = frozenset()
+
+    def holds(self, path: str) -> bool:
+        """Whether the reference changes this library too."""
+        return _form(path) in self.libraries or any(
+            _form(folder) in self.folders for folder in ancestors(path)
+        )
+
+    def dump(self) -> str:
+        parts = (dict(self.decisive), sorted(self.libraries), sorted(self.folders))
+        return json.dumps(parts)
+
+    @classmethod
+    def load(cls, text: str) -> Self:
+        decisive, libraries, folders = json.loads(text)
+        return cls(decisive, frozenset(libraries), frozenset(folders))
 
 
-def _restore(engine: Engine, image: str, container: str, paths: list[str]) -> None:
-    pristine = engine.must("create", image, "true").decode().strip()
-    try:
-        for path in paths:
-            original = engine.call("cp", f"{pristine}:{path}", "-")
-            if original.returncode:
-                raise EnvironmentFault(f"{path} cannot be read from the image {image}")
-            parent = str(PurePosixPath(path).parent)
-            engine.must("cp", "-", f"{container}:{parent}", data=original.stdout)
-    finally:
-        engine.remove(pristine)
+def _form(path: str) -> str:
+    return NUMBERS.sub("#", path)
+
+
+def excepted(container: str, image: Image, changed: Mapping[str, str]) -> Excepted:
+    """What a reference solution changed in its container."""
+    kinds = {path: image.kind(path, changed) for path in changed}
+    decisive = {path for path, kind in kinds.items() if kind == "decisive"}
+    there = fingerprints(container, decisive) if decisive else {}
+    libraries = [path for path, kind in kinds.items() if kind == "library"]
+    folders = {parent for path in libraries for parent in ancestors(path)}
+    # Where packages of all kinds are, one more does not except the others.
+    roots = {root[1] for path in libraries if (root := LIBRARIES.match(path))} | image.programs
+    roots |= {parent for root in roots for parent in ancestors(root)}
+    return Excepted(
+        {path: there.get(path, "") for path in decisive},
+        frozenset(map(_form, libraries)),
+        frozenset(_form(path) for path in folders - roots if changed.get(path) == "A"),
+    )
+
+
+def withheld(
+    container: str, image: Image, changed: Mapping[str, str], known: Excepted
+) -> frozenset[str]:
+    """The changes in a container that a verifier must not meet."""
+    kinds = {path: image.kind(path, changed) for path in changed}
+    doubtful = {path for path, kind in kinds.items() if kind == "decisive"} & set(known.decisive)
+    there = fingerprints(container, doubtful) if doubtful else {}
+
+    def held(path: str, kind: Kind) -> bool:
+        if kind == "decisive":
+            return path not in doubtful or there.get(path, "") != known.decisive[path]
+        return kind == "never" or (kind == "library" and not known.holds(path))
+
+    return frozenset(path for path, kind in kinds.items() if held(path, kind))
+
+
+def told(paths: Collection[str], changed: Mapping[str, str]) -> list[str]:
+    """Those of the withheld paths that say something: the topmost of what was added or changed."""
+    plain = {path for path in paths if not NEVER.match(path) and not UNTOLD.match(path)}
+    parents = {parent for path in plain for parent in ancestors(path)}
+    ends = [path for path in plain if path not in parents or changed[path] == "A"]
+    chosen = set(ends)
+    return sorted(path for path in ends if not chosen & set(ancestors(path)))

@@ -14,8 +14,8 @@ from typing import TYPE_CHECKING
 from chimera.environments.base import Environment, Machine
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
-from chimera.environments.wrapped import WrappedMachine, unwrapped
-from chimera.errors import EnvironmentFault, GraderError, UsageError
+from chimera.environments.wrapped import unwrapped
+from chimera.errors import GraderError, UsageError
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON, CommandResult
 
@@ -31,26 +31,30 @@ UV_CACHE = "/opt/uv-cache"
 
 #: Nothing of an earlier life is left where the tests and the reward go.
 CLEAN = """
-for place in /tests /logs/verifier; do
-    rm -rf "$place" || exit 1
-done
 [ -L /logs ] && rm -f /logs
-mkdir -p /tests /logs/verifier /logs/agent
+rm -rf /logs/verifier || exit 1
+mkdir -p /logs/verifier /logs/agent
 """
+
+
+def has_solution(task: HarborTask) -> bool:
+    place = Path(task["directory"])
+    names = ("solution/solve.sh",) if task["form"] == "toml" else ("solution.sh", "solution.yaml")
+    return any((place / name).is_file() for name in names)
 
 
 def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
     env = image_machine(env)
+    if not has_solution(task):
+        raise UsageError(f"task {task['id']} has no solution")
     place = Path(task["directory"])
+    if task["form"] == "yaml" and not (place / "solution.sh").is_file():
+        return _typed_solution(task, env)
     if task["form"] == "toml":
         folder, script, target = place / "solution", "solve.sh", "/solution"
     else:
         folder, script, target = place / "solution.sh", "solution.sh", "/oracle"
-    if not (place / "solution" / script if task["form"] == "toml" else folder).exists():
-        if (place / "solution.yaml").is_file():
-            return _typed_solution(task, env)
-        raise UsageError(f"task {task['id']} has no solution")
     env.copy_in(folder, target if folder.is_dir() else f"{target}/{script}")
     # Servers that the solution leaves running must not hold the pipe of this command.
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
@@ -121,21 +125,22 @@ def image_machine(env: Environment) -> Machine:
     raise UsageError(f"terminal tasks need containers, not the environment '{env.name}'")
 
 
-def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool = False) -> Verdict:
-    """Bring in the tests, run them for at most `seconds`, and read what they say."""
-    from chimera.eval.kits.task_folders.integrity import restore_tools
+def verify(
+    task: HarborTask,
+    env: Environment,
+    seconds: float,
+    *,
+    offline: bool = False,
+    owns_tests: bool = False,
+) -> Verdict:
+    """Bring in the tests, run them for at most `seconds`, and read what they say.
 
+    `owns_tests`: the image of the environment has the tests already.
+    """
     env = image_machine(env)
-    place = Path(task["directory"])
-    restored = restore_tools(env)
     _must(env, CLEAN)
-    if (place / "tests").is_dir():
-        env.copy_in(place / "tests", "/tests")
-    if task["form"] == "yaml":
-        env.copy_in(place / "run-tests.sh", "/tests/run-tests.sh")
-    if not any((place / "tests" / name).exists() for name in ("pytest.ini", "pyproject.toml")):
-        # Settings of pytest are looked for upwards; this ends the search before the agent's files.
-        env.write_file("/tests/pytest.ini", "[pytest]\n")
+    if not (owns_tests and env.run_command(["test", "-e", "/tests/test.sh"]).success):
+        _bring_tests(task, env)
     script = "/tests/test.sh" if task["form"] == "toml" else "/tests/run-tests.sh"
     done = env.run_command(
         ["bash", "-c", f"chmod +x {script}; exec 2>&1; exec bash {script} < /dev/null"],
@@ -148,13 +153,25 @@ def verify(task: HarborTask, env: Environment, seconds: float, *, offline: bool 
         },
     )
     output = done.stdout.decode("utf-8", "replace")
-    metrics: dict[str, JSON] = {"restored": restored} if restored else {}
+    metrics: dict[str, JSON] = {}
     evidence: dict[str, JSON] = {"output": output[-50_000:]}
     if done.timed_out:
         return Verdict(False, f"the tests did not end in {seconds:g} s", 0.0, metrics, evidence)
     if task["form"] == "toml":
         return _by_reward(task, env, done, output, metrics, evidence)
     return _by_summary(task, output, metrics, evidence)
+
+
+def _bring_tests(task: HarborTask, env: Machine) -> None:
+    place = Path(task["directory"])
+    _must(env, "rm -rf /tests && mkdir -p /tests")
+    if (place / "tests").is_dir():
+        env.copy_in(place / "tests", "/tests")
+    if task["form"] == "yaml":
+        env.copy_in(place / "run-tests.sh", "/tests/run-tests.sh")
+    if not any((place / "tests" / name).exists() for name in ("pytest.ini", "pyproject.toml")):
+        # Settings of pytest are looked for upwards; this ends the search before the agent's files.
+        env.write_file("/tests/pytest.ini", "[pytest]\n")
 
 
 def _must(env: Machine, script: str) -> CommandResult:
@@ -313,60 +330,3 @@ def _file(env: Machine, name: str) -> bytes | None:
 def _last_line(output: str) -> str:
     lines = [line for line in output.strip().splitlines() if line.strip()]
     return lines[-1][:300] if lines else "nothing was printed"
-
-
-#: Ends every process but the first, this one, and sessions that listen on a TCP port. Servers get
-#: time to come up first, as they do upstream while test scripts install their tools.
-END_ALL_BUT_SERVERS = r"""
-sleep 10
-own=$(set -- $(cut -d')' -f2- /proc/$$/stat); echo $4)
-listening=" "
-for table in /proc/net/tcp /proc/net/tcp6; do
-    [ -r $table ] || continue
-    while read -r _ _ _ state _ _ _ _ _ inode _; do
-        [ "$state" = 0A ] && listening="$listening$inode "
-    done < $table
-done
-session() { set -- $(cut -d')' -f2- "$1/stat" 2>/dev/null); echo "$4"; }
-kept=" $own " owned=" " hidden=" "
-for process in /proc/[0-9]*; do
-    for link in "$process"/fd/*; do
-        [ "$link" = "$process/fd/*" ] && continue
-        target=$(readlink "$link") || { hidden="$hidden$(session $process) "; break; }
-        case "$target" in socket:*) ;; *) continue ;; esac
-        inode=${target#socket:[}; inode=${inode%]}
-        case "$listening" in *" $inode "*)
-            kept="$kept$(session $process) "; owned="$owned$inode " ;;
-        esac
-    done
-done
-# Servers that changed their user hide what they have open, even from root in a container.
-for inode in $listening; do
-    case "$owned" in *" $inode "*) ;; *) kept="$kept$hidden"; break ;; esac
-done
-first=
-for process in $(ls /proc | grep '^[0-9]*$' | sort -n); do
-    [ "$process" = 1 ] && continue
-    set -- $(cut -d')' -f2- /proc/$process/stat 2>/dev/null) || continue
-    [ -n "$4" ] || continue
-    if [ -z "$first" ] && [ "$2" = 1 ]; then first=$process; continue; fi
-    case "$kept" in *" $4 "*) continue ;; esac
-    kill -9 "$process" 2>/dev/null
-done
-exit 0
-"""
-
-
-class ServersKept(WrappedMachine):
-    """For tasks whose tests talk to servers: those stay when the agent's processes are ended.
-
-    Only for containers: the script ends everything it sees.
-    """
-
-    def stop_processes(self) -> None:
-        if container_of(self) is None:
-            self.inner.stop_processes()
-            return
-        done = self.inner.run_command(["sh", "-c", END_ALL_BUT_SERVERS], cwd="/", timeout=60.0)
-        if not done.success:
-            raise EnvironmentFault(f"the agent's processes could not be ended: {done.output}")

@@ -73,6 +73,20 @@ def yaml_task(root: Path, image: str = "example") -> Path:
     )
 
 
+def pytest_task(root: Path, image: str = "example") -> Path:
+    """A task whose tests are pytest's, run from the working directory with the image's Python."""
+    place = harbor_task(root, image)
+    (place / "tests/test.sh").write_text(
+        "#!/bin/bash\npython3 -m pytest -rA /tests/test_outputs.py\n"
+        "echo $((! $?)) > /logs/verifier/reward.txt\n"
+    )
+    (place / "tests/test_outputs.py").write_text(
+        "from pathlib import Path\n\n\ndef test_answer():\n"
+        "    assert Path('/app/answer.txt').read_text().strip() == '42'\n"
+    )
+    return place
+
+
 def run(place: Path, agent: Any, **options: Any) -> TrialRecord:
     benchmark = TerminalBench(place, **options)
     task = benchmark.tasks()[0]

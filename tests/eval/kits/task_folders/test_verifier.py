@@ -12,7 +12,6 @@ from chimera.environments.local import LocalEnvironment
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmarks.terminal_bench import TerminalBench
 from chimera.eval.kits.task_folders.verifier import declared_tests, pytest_summary, read_rewards
-from chimera.eval.proof.validate import Stored
 from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.values import Submission
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
@@ -148,47 +147,6 @@ def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image
     )
 
     assert (record.status, record.stop_reason, record.steps) == ("passed", "limit:time", 1)
-
-
-@pytest.mark.parametrize("make", [harbor_task, pytest.param(yaml_task, marks=pytest.mark.full)])
-def test_attacks_fail(tmp_path, image, make):
-    make(tmp_path, image)
-    benchmark = TerminalBench(tmp_path)
-    (task,) = benchmark.tasks()
-
-    for name, submission in benchmark.attacks(task):
-        record = run(tmp_path, Stored(submission))
-        assert record.status == "failed", (name, record.why)
-
-
-def test_servers_stay_and_everything_else_ends(tmp_path, image):
-    place = yaml_task(tmp_path, image)
-    check = (
-        "#!/bin/bash\necho '=== test session starts ==='\n"
-        "pgrep -f 'sleep 54321' > /dev/null && status=FAILED || status=PASSED\n"
-        "(exec 3<> /dev/tcp/127.0.0.1/8123) 2>/dev/null || status=FAILED\n"
-        "(exec 3<> /dev/tcp/127.0.0.1/8124) 2>/dev/null || status=FAILED\n"
-        "echo '=== short test summary info ==='\n"
-        'echo "$status ../tests/test_outputs.py::test_answer"\n'
-    )
-    server = (
-        "import socket,time;s=socket.socket();s.bind(('127.0.0.1',8123));s.listen();time.sleep(999)"
-    )
-    # As a server that has changed its user: nobody sees what it has open.
-    hidden = "import ctypes;ctypes.CDLL(None).prctl(4,0,0,0,0);" + server.replace("8123", "8124")
-    write(
-        place,
-        {
-            "run-tests.sh": check,
-            "tests/test_outputs.py": "import socket\n# 127.0.0.1\ndef test_answer(): ...\n",
-            "solution.sh": f'setsid python3 -c "{server}" &\nsetsid python3 -c "{hidden}" &\n'
-            "setsid sleep 54321 &\nsleep 3\n",
-        },
-    )
-
-    record = run(tmp_path, OracleAgent())
-
-    assert record.passed, record.why
 
 
 def test_nothing_is_run_outside_a_container(tmp_path):
