@@ -39,17 +39,26 @@ def compare(given: str, gold: str, *, rule: str) -> Equality:
 
     `math-verify-reply` takes both texts as they are instead of as an answer and its gold.
     """
-    worker = _POOL.take()
+    request = {"rule": rule, "given": given, "gold": gold}
+    reply = _ask(_POOL.take(), request)
+    if reply is None:  # only in a process of its own is it sure that the answer ended it
+        reply = _ask(_Worker(), request)
+    if reply is None:
+        return Equality(False, limit=f"{CPU_SECONDS} s of CPU time or {MEMORY_BYTES >> 30} GiB")
+    return Equality(bool(reply["equal"]))
+
+
+def _ask(worker: _Worker, request: dict[str, str]) -> dict[str, bool] | None:
     try:
-        reply = worker.ask({"rule": rule, "given": given, "gold": gold})
+        reply = worker.ask(request)
     except BaseException:
         worker.kill()
         raise
     if reply is None:
         worker.kill()
-        return Equality(False, limit=f"{CPU_SECONDS} s of CPU time or {MEMORY_BYTES >> 30} GiB")
-    _POOL.give(worker)
-    return Equality(bool(reply["equal"]))
+    else:
+        _POOL.give(worker)
+    return reply
 
 
 class _Worker:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import threading
 from pathlib import Path
 
 import pytest
@@ -64,3 +65,12 @@ def test_a_comparison_that_never_ends_is_ended_and_said():
     assert not ended.equal
     assert ended.limit is not None
     assert compare("5", "5", rule="math-verify").equal
+
+
+def test_a_worker_that_died_while_nobody_asked_decides_nothing():
+    """The kernel ends confined workers with the thread that started them."""
+    thread = threading.Thread(target=compare, args=("1", "1"), kwargs={"rule": "hendrycks"})
+    thread.start()
+    thread.join()
+
+    assert compare(r"\frac{1}{2}", "0.5", rule="math-verify").equal
