@@ -136,8 +136,8 @@ def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
 
 def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image):
     place = harbor_task(tmp_path, image)
-    toml = TASK_TOML.replace("timeout_sec = 120.0", "timeout_sec = 3.0")
-    late = {"keys": "echo 42 > answer.txt; sleep 4; rm answer.txt\n", "wait": 60}
+    toml = TASK_TOML.replace("timeout_sec = 120.0", "timeout_sec = 20.0")
+    late = {"keys": "echo 42 > answer.txt; sleep 600; rm answer.txt\n", "wait": 600}
     script = Script((Reply(json.dumps({"commands": [late], "done": False})),))
     write(place, {"task.toml": toml})
 
@@ -146,7 +146,7 @@ def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image
         TerminalAgent(provider=ScriptedProvider(name="scripted/test", model="test", script=script)),
     )
 
-    assert (record.status, record.stop_reason, record.steps) == ("passed", "limit:time", 1)
+    assert (record.status, record.stop_reason) == ("passed", "limit:time")
 
 
 def test_nothing_is_run_outside_a_container(tmp_path):
