@@ -65,7 +65,7 @@ def examine() -> Iterator[Finding]:
         yield Finding("Environments", backend, reason is None, reason or "usable")
     for module, (extra, purpose) in EXTRAS.items():
         there = find_spec(module) is not None
-        how = purpose if there else f"{purpose}: pip install 'chimera[{extra}]'"
+        how = purpose if there else f"{purpose}: pip install 'chimera-eval[{extra}]'"
         yield Finding("Packages", module, there, how)
     for key in KEYS:
         there = bool(os.environ.get(key))

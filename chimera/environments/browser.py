@@ -144,7 +144,7 @@ class BrowserEnvironment(Environment):
     @classmethod
     def availability(cls) -> str | None:
         if find_spec("playwright") is None:
-            return "playwright is not installed: pip install 'chimera[browser]'"
+            return "playwright is not installed: pip install 'chimera-eval[browser]'"
         try:
             chromium()
         except UsageError as error:

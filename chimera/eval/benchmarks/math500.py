@@ -51,7 +51,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
     slug = "math-500"
     aliases = ("math500",)
     description = "500 competition problems with a single final answer"
-    needs = ("chimera[math]",)
+    needs = ("chimera-eval[math]",)
     setup = "Get it with `chimera datasets pull math-500`, or put test.jsonl of MATH-500 there."
     files = ("test.jsonl", "math_500.jsonl", "test.json", "test.parquet", "MATH-test-5000.jsonl.gz")
     sources = (

@@ -136,7 +136,7 @@ def _from_hub(source: HubFile, target: Path) -> None:
         from huggingface_hub.errors import HfHubHTTPError, LocalEntryNotFoundError
     except ImportError:
         raise DatasetError(
-            f"{source.repository} is on the Hugging Face hub: pip install 'chimera[hub]'"
+            f"{source.repository} is on the Hugging Face hub: pip install 'chimera-eval[hub]'"
         ) from None
     logging.getLogger("huggingface_hub").setLevel(logging.ERROR)  # one clear line is ours to say
     try:

@@ -69,7 +69,7 @@ class _Worker:
         if missing:
             raise UsageError(
                 f"comparing mathematical answers needs {', '.join(missing)}\n"
-                "  Install it: pip install 'chimera[math]'"
+                "  Install it: pip install 'chimera-eval[math]'"
             )
         command = [sys.executable, "-I", "-m", "chimera.eval.benchmarks._math500.worker"]
         self._process = subprocess.Popen(

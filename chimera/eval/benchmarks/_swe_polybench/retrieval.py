@@ -133,6 +133,6 @@ def _parser(suffix: str) -> Parser | None:
         grammar: Any = import_module(package)
     except ModuleNotFoundError as error:
         raise UsageError(
-            f"syntax nodes need {error.name}: pip install 'chimera[polybench]'"
+            f"syntax nodes need {error.name}: pip install 'chimera-eval[syntax]'"
         ) from None
     return MakeParser(Language(getattr(grammar, function)()))

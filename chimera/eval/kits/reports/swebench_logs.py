@@ -41,7 +41,7 @@ def parser(name: str, version: Version = "5.0") -> LogParser:
         known = ", ".join(sorted(PARSERS))
         raise GraderError(
             f"no log parser is named {name!r}; known: {known}, and with "
-            "pip install 'chimera[swebench]' those of swebench"
+            "pip install 'chimera-eval[swebench]' those of swebench"
         )
     return found
 
