@@ -117,7 +117,8 @@ def _csv_rows(path: Path, stream: io.BufferedReader) -> Iterator[Row]:
 
 def _parquet_rows(path: Path) -> Iterator[Row]:
     if find_spec("pyarrow") is None:
-        raise DatasetError(f"{path}: reading Parquet needs pyarrow: pip install 'chimera-eval[parquet]'")
+        need = "reading Parquet needs pyarrow: pip install 'chimera-eval[parquet]'"
+        raise DatasetError(f"{path}: {need}")
     import pyarrow
     import pyarrow.parquet
 
