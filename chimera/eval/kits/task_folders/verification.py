@@ -18,7 +18,7 @@ from typing import Literal
 from chimera.cache import digest, file_digest, made_once
 from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.environments.docker import DockerEnvironment
-from chimera.environments.engine import Engine
+from chimera.environments.engine import RUN, Engine
 from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import GraderError
 from chimera.eval.kits.task_folders import verifier
@@ -41,6 +41,9 @@ END_ALL_BUT_SERVERS = Path(__file__).parent / "end_all_but_servers.sh"
 #: How many of the withheld paths a verdict names.
 NAMED = 20
 CANNOT = "what the agent left cannot be carried to the tests: {}"
+
+#: By it, containers are removed with this process.
+OWN = f"--label=chimera.run={RUN}"
 
 Mode = Literal["apart", "live"]
 
@@ -237,7 +240,7 @@ def put_back(agent: str, image: Image, known: Excepted) -> tuple[Mapping[str, st
     The programs that do it are put back first.
     """
     engine = Engine.find()
-    pristine = engine.must("create", image.id, "true").decode().strip()
+    pristine = engine.must("create", OWN, image.id, "true").decode().strip()
     try:
         changed = compared(pristine, agent)
         held = withheld(agent, image, changed, known)
@@ -256,7 +259,7 @@ def end_all_but_servers(agent: str, image: Image) -> None:
     shared = (f"--pid=container:{agent}", f"--network=container:{agent}")
     script = END_ALL_BUT_SERVERS.read_text("utf-8")
     Engine.find().must(
-        "run", "--rm", *shared, "--user=0", "--entrypoint=sh", image.id, "-c", script
+        "run", "--rm", OWN, *shared, "--user=0", "--entrypoint=sh", image.id, "-c", script
     )
 
 
