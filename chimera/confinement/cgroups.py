@@ -144,14 +144,14 @@ class Cgroup:
         if self._directories:
             self.kill()
         for directory in self._directories:
-            for _ in range(100):
+            for attempt in range(100):
                 try:
                     directory.rmdir()
                     break
                 except FileNotFoundError:
                     break
-                except OSError:
-                    time.sleep(0.02)  # the kernel still counts a process that is on its way out
+                except OSError:  # the kernel still counts a process that is on its way out
+                    time.sleep(min(0.005 * (attempt + 1), 0.2))
 
 
 def available() -> bool:
