@@ -2,22 +2,28 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import hashlib
+import hmac
 import os
+import secrets
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from typing import Any
 
+from chimera.cache import cache_dir, write_atomically
 from chimera.errors import GraderError
 from chimera.sandbox.inner import codec
-from chimera.sandbox.inner.judge import limit_of
+from chimera.sandbox.inner.judge import MOST_WHY, limit_of
 from chimera.sandbox.inner.transcript import CUT
 from chimera.sandbox.pool import Worker, with_worker
 from chimera.sandbox.values import Call, Limits, Outcome, ProgramResult
 
 TIME_LIMITS = frozenset({"CPU time", "wall time", "CPU time of a call"})
 DEFAULT = Limits()
+SEED = "#"  # before the seed, which is the first line of a stored record
 #: The records that verdicts are derived from instead of running programs, while `replaying`.
 _records: ContextVar[Mapping[str, Sequence[str]] | None] = ContextVar("records", default=None)
 
@@ -212,15 +218,16 @@ class _Report:
         self.cpu_seconds = float(reply["cpu_seconds"])
         self.limit: str | None = reply["limit"] or found.get("limit")
         self.ended_at: str | None = reply["limit"]
-        self.key = ""
+        self.key, self.seed = "", 0
 
     def outcome(self, results: tuple[bool, ...] | None = None) -> Outcome:
         passed = self.found.get("passed") is True and self.ended_at is None
-        why = str(self.found.get("why", ""))
+        why = str(self.found.get("why", ""))[:MOST_WHY]
         if self.ended_at is not None:
             why = f"the answer reached its limit of {self.ended_at}"
         elif self.limit is not None:
             why = f"{why} (limit: {self.limit})"
+        lines = self.found.get("transcript")
         return Outcome(
             passed=passed,
             why="" if passed else why or "the judge did not report a pass",
@@ -229,7 +236,7 @@ class _Report:
             results=results,
             cpu_seconds=self.cpu_seconds,
             handles=tuple(self.found.get("handles", ())),
-            records={self.key: tuple(lines)} if (lines := self.found.get("transcript")) else {},
+            records={self.key: (f"{SEED}{self.seed}", *lines)} if lines else {},
         )
 
 
@@ -246,16 +253,36 @@ def _judged(
     source = program.encode("utf-8", "surrogatepass")
     instructions = _dumped(checks)
     key = hashlib.sha256(source + b"\0" + instructions).hexdigest()[:16]
+    seed = _seed(key)
     if (records := _records.get()) is not None:
-        source, instructions = b"", _dumped({**checks, "transcript": _stored(records, key)})
+        seed, lines = _stored(records, key)
+        source, instructions = b"", _dumped({**checks, "transcript": lines, "seed": seed})
+    else:
+        instructions = _dumped({**checks, "seed": seed})
     report = _tried(source, instructions, limits, packages, shared)
     if report.limit in TIME_LIMITS and records is None:
         report = _tried(source, instructions, limits, packages, shared, alone=True)
     if broken := report.found.get("broken"):
         _control(reference, checks, limits, packages, str(broken))
         report.found["why"] = f"while this answer was under test: {broken}"
-    report.key = key
+    report.key, report.seed = key, seed
     return report
+
+
+def _seed(key: str) -> int:
+    """The chance of the checks: the same for the same program, and known to no answer."""
+    return int.from_bytes(hmac.digest(_secret(), key.encode(), "sha256")[:6])
+
+
+@functools.cache
+def _secret() -> bytes:
+    """Kept for this user, so that a verdict is the same every time; else for this process."""
+    file = cache_dir() / "sandbox.key"
+    with contextlib.suppress(OSError):
+        if not file.exists():
+            write_atomically(file, secrets.token_bytes(32))  # readable by its owner alone
+        return file.read_bytes()
+    return secrets.token_bytes(32)
 
 
 def _dumped(checks: Mapping[str, Any]) -> bytes:
@@ -265,11 +292,12 @@ def _dumped(checks: Mapping[str, Any]) -> bytes:
         raise GraderError(f"the checks hold something that is not plain data: {error}") from None
 
 
-def _stored(records: Mapping[str, Sequence[str]], key: str) -> list[str]:
-    lines = list(records.get(key, ()))
-    if not lines or lines[-1] == CUT:
+def _stored(records: Mapping[str, Sequence[str]], key: str) -> tuple[int, list[str]]:
+    """The seed and the lines of a record."""
+    first, *lines = records.get(key, ("",))
+    if not first.startswith(SEED) or lines[-1:] == [CUT]:
         raise GraderError(f"there is no whole record of this program and these checks ({key})")
-    return lines
+    return int(first.removeprefix(SEED)), lines
 
 
 def _tried(

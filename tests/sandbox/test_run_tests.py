@@ -11,7 +11,7 @@ import pytest
 
 from chimera.errors import GraderError
 from chimera.eval.proof.attack.values import forging
-from chimera.sandbox import Limits, call_function, run_tests
+from chimera.sandbox import Limits, call_function, replaying, run_tests
 from chimera.sandbox.launch import interpreter
 
 ADD = "def add(a, b):\n    return a + b\n"
@@ -271,3 +271,37 @@ def test_an_answer_can_import_the_standard_library() -> None:
     (found,) = call_function(attempt, "missing", [[modules]], limits=Limits(cpu_seconds=60))
     assert found.error is None
     assert found.value == here.stdout.split()
+
+
+def test_the_chance_of_the_tests_is_not_the_answers():
+    tests = "import random\nword = random.randrange(10**9)\nassert f(-word) == word"
+    guess = "import random\ndef f(x):\n    return random.randrange(10**9)"
+
+    assert not run_tests(guess, tests).passed
+    assert run_tests("import random\ndef f(x):\n    return -x", tests).passed
+
+
+def test_a_record_with_chance_in_it_gives_the_same_verdict_again():
+    tests = "import random\nword = random.randrange(10**9)\nassert f(word) == word"
+    program = "def f(x):\n    return x"
+    outcome = run_tests(program, tests)
+
+    with replaying(outcome.records):
+        assert run_tests(program, tests).passed
+
+
+def test_a_half_float_does_not_equal_its_neighbours():
+    pytest.importorskip("numpy")
+    program = "import numpy\ndef f():\n    return numpy.float16('inf')"
+
+    assert not run_tests(program, "assert f() == 113350", packages=["numpy"]).passed
+
+
+def test_what_is_told_of_a_failure_is_bounded():
+    program = (
+        "class E(Exception): pass\nE.__name__ = 'A' * 10**7\ndef f():\n    raise E('B' * 10**7)"
+    )
+    outcome = run_tests(program, "f()")
+
+    assert not outcome.passed
+    assert len(outcome.why) < 5000

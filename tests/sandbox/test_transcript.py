@@ -58,9 +58,9 @@ def test_calls_are_derived_again() -> None:
         lambda lines: lines[:-1],
         lambda lines: [*lines[:-1], lines[-1].replace("3", "4")],
         lambda lines: [*lines[:-2], lines[-2].replace("[1]", "[7]"), lines[-1]],
-        lambda lines: [*lines[:2], *lines[4:], *lines[2:4]],
-        lambda lines: [lines[0], *lines[3:]],
-        lambda lines: ['<["loaded",[["E"],"x"]]', *lines[1:]],
+        lambda lines: [*lines[:3], *lines[5:], *lines[3:5]],
+        lambda lines: [*lines[:2], *lines[4:]],
+        lambda lines: [lines[0], '<["loaded",[["E"],"x"]]', *lines[2:]],
     ],
 )
 def test_a_record_that_was_changed_bears_no_pass(tampered) -> None:  # type: ignore[no-untyped-def]

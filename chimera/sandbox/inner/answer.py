@@ -27,12 +27,12 @@ def write_all(descriptor: int, data: bytes) -> None:
         view = view[os.write(descriptor, view) :]
 
 
-def seed(source: bytes) -> None:
+def seed(source: bytes, start: int = SEED) -> None:
     """Chance is the same every time, so that the same answer gets the same verdict."""
     if b"random" in source:
-        sys.modules["random"].seed(SEED)
+        sys.modules["random"].seed(start)
         if "numpy" in sys.modules:
-            __import__("numpy.random").random.seed(SEED)
+            __import__("numpy.random").random.seed(start % 2**32)
 
 
 def serve(link: Link, source: bytes) -> None:

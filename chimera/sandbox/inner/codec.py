@@ -284,6 +284,8 @@ def _numpy(decoder: Decoder, payload: Any) -> Any:
     array = numpy.frombuffer(bytes.fromhex(data), dtype=numpy.dtype(code)).reshape(shape).copy()
     if array.dtype.kind == "U":
         array.tolist()  # refuses what is no text
+    if array.dtype == numpy.float16:  # compared in its own width it would equal its neighbours
+        array = array.astype(numpy.float64)
     return array[()] if scalar is True and not shape else array
 
 

@@ -27,6 +27,7 @@ from .transcript import Diverged, Neutral, Replay, bounded, last_call, shown
 
 MODULE_ALIASES = {"np": "numpy"}
 MOST_KINDS = 20
+MOST_WHY = 2000
 
 
 class Report(dict[str, Any]):
@@ -87,7 +88,7 @@ def decided(link: Link, request: dict[str, Any]) -> Report:
         report["broken"] = report["why"]
     elif link.unsupported is not None:
         report.update(passed=False, broken=f"{link.unsupported}; such tests need shared=True")
-    report["why"] = report["why"].encode("utf-8", "backslashreplace").decode()
+    report["why"] = report["why"][:MOST_WHY].encode("utf-8", "backslashreplace").decode()
     report["handles"] = sorted(link.looked_at)[:MOST_KINDS]
     return report
 
@@ -113,7 +114,7 @@ def run_tests(link: Link, request: dict[str, Any], report: Report) -> None:
     except (SyntaxError, ValueError) as problem:
         report["fault"] = f"{type(problem).__name__}: {problem}"
         return
-    seed(request["tests"].encode("utf-8", "surrogatepass"))
+    seed(request["tests"].encode("utf-8", "surrogatepass"), request.get("seed", 0))
     names: dict[str, Any] = {}
     if request.get("has_data"):
         names["data"] = request["data"]

@@ -33,6 +33,7 @@ from .codec import (
 )
 
 TEXT_LIMIT = 2000
+MOST_NAMES = 100  # of the classes of an exception
 LARGEST_FRAME = 1 << 28
 LARGEST_CONVERSATION = 1 << 28
 FRAME_COST = 256  # what keeping a message costs beside its text
@@ -465,8 +466,8 @@ def check_error(error: Any) -> None:
     names, text = error
     if type(names) is not list or not names or type(text) is not str:
         raise Malformed("an error is names and a text")
-    if any(type(name) is not str for name in names):
-        raise Malformed("a name is a text")
+    if len(names) > MOST_NAMES or any(type(n) is not str or len(n) > TEXT_LIMIT for n in names):
+        raise Malformed("a name is a text, and not a long one")
 
 
 def exception_from(operation: str, names: list[str], text: str) -> BaseException:

@@ -53,7 +53,19 @@ def _elements_equal(given: str, gold: str) -> bool:
         return given == gold  # an unreduced fraction is wrong by these rules
     if is_integer(gold) != is_integer(given):
         return False
+    if _is_closed(gold) and not _is_closed(given):
+        return False  # it would leave the parentheses around it, and take part in the subtraction
     return _difference_is_zero(f"({gold})-({given})")
+
+
+def _is_closed(expression: str) -> bool:
+    """Whether every parenthesis is opened before it is closed, and closed at last."""
+    depth = 0
+    for character in expression:
+        depth += {"(": 1, ")": -1}.get(character, 0)
+        if depth < 0:
+            return False
+    return depth == 0
 
 
 def _difference_is_zero(expression: str) -> bool:

@@ -9,6 +9,7 @@ import pytest
 
 from chimera.eval.benchmarks._livecodebench import compare, grading, replies
 
+SUM = "+".join("1" * 3000)
 FOLDER = Path(__file__).parent / "vectors"
 #: Deviations that docs/benchmarks/livecodebench.md states: sleeping is not computing, forged
 #: passes do not count, and neither does passing no test at all.
@@ -138,3 +139,13 @@ def test_a_value_is_no_computation(answer, passed):
 )
 def test_whatever_is_written_is_the_same_or_not(written, same):
     assert compare.same_output(written, "1 2") is same
+
+
+@pytest.mark.parametrize(
+    "code",
+    ["x = " + "+".join("1" * 3000), f"x = 0x{'f' * 8000}", "if " + "+".join("1" * 3000) + ": 0"],
+)
+def test_a_program_that_cannot_be_written_anew_gets_a_verdict(code):
+    tests = [{"input": "1", "output": "2", "testtype": "stdin"}]
+
+    assert not grading.program(f"{code}\nprint(0)", tests, None).passed

@@ -74,3 +74,8 @@ def test_a_worker_that_died_while_nobody_asked_decides_nothing():
     thread.join()
 
     assert compare(r"\frac{1}{2}", "0.5", rule="math-verify").equal
+
+
+@pytest.mark.parametrize("given", ["0)+9.^9*9.^9*9.^9-(9.^9*9.^9*9.^9", "1)*0*(1", ")(", "5)"])
+def test_an_answer_does_not_leave_its_parentheses(given):
+    assert not compare(given, r"\frac{14}{3}", rule="prm800k").equal
