@@ -80,15 +80,15 @@ def expectations(node: Node, grammar: Grammar) -> Iterator[Expectation]:
             yield from expectations(child, grammar)
 
 
-def end_of_block(block: Node) -> int | None:
-    """Where a statement can be added: before the closing brace, unless the last one leaves."""
+def end_of_block(block: Node) -> int:
+    """Where a statement can be added: before the closing brace, or before one that leaves."""
     statements = [child for child in block.named_children if "comment" not in child.type]
     if statements and statements[-1].type == "statement_list":  # Go has one more level
         statements = statements[-1].named_children
     leaving = ("return_statement", "throw_statement")
-    if not block.children or (statements and statements[-1].type in leaving):
-        return None
-    return block.end_byte - 1
+    if statements and statements[-1].type in leaving:
+        return int(statements[-1].start_byte)
+    return int(block.end_byte) - 1
 
 
 # JavaScript and TypeScript: jest, mocha, node's own
@@ -105,21 +105,28 @@ def _javascript(root: Node, grammar: Grammar) -> Iterator[Case]:
         arguments = call.child_by_field_name("arguments")
         if name not in ("test", "it", "xtest", "xit", "specify") or arguments is None:
             continue
-        function = arguments.named_children[-1] if arguments.named_children else None
-        body = None if function is None else function.child_by_field_name("body")
-        if body is None or body.type != "statement_block":
+        functions = [each for each in arguments.named_children if each.type in _FUNCTIONS]
+        body = functions[-1].child_by_field_name("body") if functions else None
+        if body is None:
             yield Case()
             continue
         found = list(_javascript_expectations(body, grammar))
-        check = "expect({number}).toBe({other});\n" if "expect(" in text(body) else _NODE_CHECK
-        yield Case(found, end_of_block(body), check)
+        check = _JEST_CHECK if "expect(" in text(body) else _NODE_CHECK
+        if body.type == "statement_block":
+            yield Case(found, end_of_block(body), f"{check};\n")
+        elif body.type == "call_expression":  # the check's value is undefined
+            yield Case(found, int(body.start_byte), f"{check} ?? ")
+        else:
+            yield Case(found)
 
 
-_NODE_CHECK = "require('assert').strictEqual({number}, {other});\n"
+_FUNCTIONS = ("arrow_function", "function_expression")
+_JEST_CHECK = "expect({number}).toBe({other})"
+_NODE_CHECK = "require('assert').strictEqual({number}, {other})"
 
 
 def _javascript_expectations(body: Node, grammar: Grammar) -> Iterator[Expectation]:
-    for call in descendants(body):
+    for call in (body, *descendants(body)):
         if call.type != "call_expression":
             continue
         function = call.child_by_field_name("function")

@@ -62,16 +62,19 @@ def _case(function: Function, lines: _Lines) -> Case:
     expectations = [_expectation(constant, lines) for constant in _expected(function)]
     if expectations or not _has_room(function):
         return Case(expectations)
-    last = function.body[-1]
+    last, indent = function.body[-1], " " * function.body[0].col_offset
+    if isinstance(last, (ast.Return, ast.Raise)):
+        place = lines.place(last.lineno, last.col_offset)
+        return Case(place=place, check=f"{_check(function)}\n{indent}")
     place = lines.place(last.end_lineno, last.end_col_offset)
-    return Case(place=place, check=f"\n{' ' * function.body[0].col_offset}{_check(function)}")
+    return Case(place=place, check=f"\n{indent}{_check(function)}")
 
 
 def _has_room(function: Function) -> bool:
     """Whether a line can be added at the end of the body, and would be reached."""
     own_lines = function.body[0].lineno > function.lineno
     yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
-    return own_lines and not yields and not isinstance(function.body[-1], (ast.Return, ast.Raise))
+    return own_lines and not yields
 
 
 def _check(function: Function) -> str:

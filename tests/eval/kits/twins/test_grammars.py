@@ -11,6 +11,9 @@ from chimera.eval.kits.twins import rewritten
 CASES = [
     ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
     ("a.spec.js", "it('a', function () {\n  expect(() => f()).toThrow();\n});\n", 1),
+    ("a.spec.js", "test('a', () => expect(f(1)).toEqual(2));\n", 1),
+    ("a.spec.js", "test('a', () => expect(f(1)).toBeNull());\n", 1),
+    ("a.spec.js", "test('a', () => {\n  return expect(f(1)).rejects.toThrow();\n});\n", 1),
     ("a.test.ts", "it('a', () => {\n  assert.strictEqual(f(1), 2);\n});\n", 1),
     ("ATest.java", 'class A { @Test void a() { assertThat(f(1)).isEqualTo("x"); } }\n', 1),
     ("ATest.java", "class A { @Test public void a() { assertTrue(f(1)); } }\n", 1),
