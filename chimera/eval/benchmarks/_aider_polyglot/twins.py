@@ -91,8 +91,9 @@ def _control(true: TestRun, twin: TestRun) -> Control:
         return Control(tests, why=f"the twin {how} with the reference")
     failed = set(twin.report.failed())
     twinned = tuple(name for name in tests if name in failed)
-    why = "the reference passes the twin" if twin.passed else ""
-    return Control(tests, twinned, not twin.passed, why)
+    if twin.passed or (tests and not twinned):
+        return Control(tests, why="no test of the reference fails in the twin")
+    return Control(tests, twinned, fails=True)
 
 
 def control_name(language: Language, directory: Path, toolchain: Toolchain) -> str:
