@@ -267,7 +267,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(same, why, metrics, decided_by="diff")
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
-        run = self._run(task, {**files, **_forms(task, twin=False)}, env)
+        run = self._run_form(task, files, env, twin=False)
         verdict = _verdict_of_run(run, _declared(task), metrics)
         return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
 
@@ -285,9 +285,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         why = control.missing(run)
         if not why and control.fails:
             with env.fresh() as fresh:
-                why = control.tampering(
-                    self._run(task, {**files, **_forms(task, twin=True)}, fresh)
-                )
+                why = control.tampering(self._run_form(task, files, fresh, twin=True))
             metrics |= {"tampering": True} if why else {}
         if not why:
             return replace(passed, metrics=metrics)
@@ -303,19 +301,33 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
 
         def run(files: Mapping[str, bytes], twin: bool) -> TestRun:
             with env.fresh() as fresh:
-                return self._run(task, {**files, **_forms(task, twin=twin)}, fresh)
+                return self._run_form(task, files, fresh, twin=twin)
 
         language, directory = LANGUAGES[task["language"]], Path(task["directory"])
         name = control_name(language, directory, language.toolchain(directory))
         return controlled(reference.files, run, digest(name, task.get("test_command")))
 
-    def _run(self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine) -> TestRun:
+    def _run_form(
+        self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, *, twin: bool
+    ) -> TestRun:
+        """The tests in one of their two forms on these files; all of the twin, come what may."""
+        variables = {"EVERY": "1"} if twin else {}
+        return self._run(task, {**files, **_forms(task, twin=twin)}, env, variables)
+
+    def _run(
+        self,
+        task: PolyglotTask,
+        files: Mapping[str, bytes],
+        env: Machine,
+        variables: Mapping[str, str] | None = None,
+    ) -> TestRun:
         """The exercise's tests on these files, written over those that are there."""
         directory = Path(task["directory"])
         for path, content in files.items():
             env.write_file(f"{directory.name}/{path}", content)
         language = LANGUAGES[task["language"]]
         toolchain = language.toolchain(directory)
+        toolchain = replace(toolchain, variables={**toolchain.variables, **(variables or {})})
         if command := task.get("test_command"):
             return run_command(env, language, command, directory.name, toolchain, task["timeout"])
         return run_exercise(env, language, directory.name, toolchain, task["timeout"])
@@ -370,7 +382,8 @@ def _declared(task: PolyglotTask) -> list[str]:
 
 
 def _forms(task: PolyglotTask, *, twin: bool) -> dict[str, bytes]:
-    return forms(LANGUAGES[task["language"]], Path(task["directory"]), task["tests"], twin=twin)
+    directory = Path(task["directory"])
+    return forms(LANGUAGES[task["language"]], directory, task["editable"], twin=twin)
 
 
 def _prompt(task: PolyglotTask, directory: Path) -> str:

@@ -11,8 +11,10 @@ from pathlib import Path
 
 from chimera.cache import digest, file_digest, stored_value
 from chimera.errors import GraderError
+from chimera.eval.benchmarks._aider_polyglot.exercises import exercise_files
 from chimera.eval.benchmarks._aider_polyglot.languages import Language, TestRun, Toolchain
 from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS
+from chimera.eval.kits.twins import LANGUAGES as TWIN_LANGUAGES
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.types import JSON
 
@@ -22,15 +24,18 @@ RunForm = Callable[[Mapping[str, bytes], bool], TestRun]
 
 
 def forms(
-    language: Language, directory: Path, tests: Sequence[str], *, twin: bool
+    language: Language, directory: Path, editable: Sequence[str], *, twin: bool
 ) -> dict[str, bytes]:
     """The test files of an exercise for a true run or for its twin, never twice the same."""
     seed = random.Random(random.SystemRandom().getrandbits(128))
     files = {}
-    for test in tests:
-        content = language.unskip((directory / test).read_text("utf-8")).encode()
-        form = rewritten(test, content, twin=twin, seed=seed)
-        files[test] = content if form is None else form.content
+    for path in exercise_files(directory):
+        name = path.relative_to(directory).as_posix()
+        if name not in editable and path.suffix in TWIN_LANGUAGES:
+            content = language.unskip(path.read_text("utf-8")).encode()
+            form = rewritten(name, content, twin=twin, seed=seed)
+            if form is not None:
+                files[name] = form.content
     return files
 
 
@@ -49,9 +54,10 @@ class Control:
         return {**counts, "why": self.why} if self.why else counts
 
     def missing(self, true: TestRun) -> str:
-        """Which tests of the reference a run that passed did not have; empty when none."""
+        """Which tests a run that passed did not have; empty when none. (Solutions bring tests of
+        their own, as comments in Rust: those have no twin.)"""
         passed = set(true.report.passed()) if true.report else set()
-        missing = [name for name in self.tests if name not in passed]
+        missing = [name for name in self.twinned if name not in passed]
         return f"{len(missing)} tests did not run, first {missing[0]}" if missing else ""
 
     def tampering(self, twin: TestRun) -> str:
