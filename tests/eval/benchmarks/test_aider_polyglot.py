@@ -13,7 +13,7 @@ from chimera.agents.direct import DirectAgent
 from chimera.environments.local import LocalEnvironment
 from chimera.errors import DatasetError, EnvironmentFault, UsageError
 from chimera.eval.benchmarks._aider_polyglot import reports
-from chimera.eval.benchmarks._aider_polyglot.attacks import hostile
+from chimera.eval.benchmarks._aider_polyglot.attacks import HOSTILE, hostile
 from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
@@ -340,6 +340,14 @@ def test_expected_files_decide_first_and_the_command_second(tmp_path, start):
         "tests",
     )
     assert grade(benchmark, STUB, start) == (False, "tests")
+
+
+def test_a_command_passes_only_what_fails_its_twin(tmp_path, start):
+    place = write_tasks(tmp_path, test_command="python -m pytest -q", exercise_dir="twice")
+    disarmed = STUB + (HOSTILE / "runner.python").read_text()
+
+    assert grade(AiderPolyglot(place), GOLD, start) == (True, "tests")
+    assert grade(AiderPolyglot(place), disarmed, start) == (False, "tests")
 
 
 def test_without_a_command_the_expected_files_alone_decide(tmp_path, start):

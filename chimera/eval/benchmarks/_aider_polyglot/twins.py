@@ -92,14 +92,15 @@ def _control(true: TestRun, twin: TestRun) -> Control:
     if not true.passed or true.report is None:
         raise GraderError(f"the reference does not pass its own tests: {true.output[-500:]}")
     tests = tuple(true.report.passed())
-    if twin.report is None:
-        how = "did not end in time" if twin.timed_out else "has no report"
-        return Control(tests, why=f"the twin {how} with the reference")
-    failed = set(twin.report.failed())
+    failed = set(twin.report.failed()) if twin.report else set()
     twinned = tuple(name for name in tests if name in failed)
-    if twin.passed or (tests and not twinned):
-        return Control(tests, why="no test of the reference fails in the twin")
-    return Control(tests, twinned, fails=True)
+    why = ""
+    if twin.report is None:
+        how = "does not end in time" if twin.timed_out else "leaves no report"
+        why = f"the twin {how} with the reference"
+    elif tests and not twinned:
+        why = "no test of the reference fails in the twin"
+    return Control(tests, twinned, not twin.passed, why)
 
 
 def control_name(language: Language, directory: Path, toolchain: Toolchain) -> str:

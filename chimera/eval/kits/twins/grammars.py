@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cache
@@ -274,7 +275,7 @@ def _java_opposites(body: Node) -> Iterator[Expectation]:
             yield Expectation(name.start_byte, name.end_byte, instead(other.encode()))
 
 
-# Go: no value of its can equal what it is not, so that a check at the end is enough
+# Go: no value of its can equal what it is not, so that opposite conditions are enough
 
 
 def _go(root: Node, grammar: Grammar) -> Iterator[Case]:
@@ -290,7 +291,46 @@ def _go(root: Node, grammar: Grammar) -> Iterator[Case]:
             continue
         name = parameters.strip("()").split()[0]
         check = f"\nif {{number}} != {{other}} {{ {name}.Fatal({{number}}) }}\n"
-        yield Case(place=end_of_block(body), check=check)
+        yield Case(list(_go_opposites(body, name)), end_of_block(body), check)
+
+
+def _go_opposites(body: Node, name: str) -> Iterator[Expectation]:
+    """Conditions on which a test fails at once, turned around."""
+    failing = re.compile(rf"{re.escape(name)}\.(?:Fatal|Error|Fail)")
+    for node in descendants(body):
+        if node.type == "if_statement":
+            condition, then = (node.child_by_field_name(f) for f in ("condition", "consequence"))
+        elif node.type == "expression_case":
+            condition, then = node.child_by_field_name("value"), node
+        else:
+            continue
+        if (
+            condition is not None
+            and then is not None
+            and any(failing.match(text(statement)) for statement in _go_statements(then))
+        ):
+            yield from _go_opposite(condition)
+
+
+def _go_statements(block: Node) -> Iterator[Node]:
+    for child in block.named_children:
+        yield from child.named_children if child.type == "statement_list" else (child,)
+
+
+def _go_opposite(condition: Node) -> Iterator[Expectation]:
+    while condition.type == "expression_list" and condition.named_child_count == 1:
+        condition = condition.named_children[0]
+    sign = condition.child_by_field_name("operator")
+    if sign is not None and sign.type in _GO_SIGNS:
+        yield Expectation(sign.start_byte, sign.end_byte, instead(_GO_SIGNS[sign.type]))
+    elif condition.type in ("identifier", "call_expression", "selector_expression"):
+        yield Expectation(condition.start_byte, condition.start_byte, instead(b"!"))
+    elif condition.type == "binary_expression":
+        yield Expectation(condition.start_byte, condition.start_byte, instead(b"!("))
+        yield Expectation(condition.end_byte, condition.end_byte, instead(b")"))
+
+
+_GO_SIGNS = {"==": b"!=", "!=": b"==", "<": b">=", ">": b"<=", "<=": b">", ">=": b"<", "!": b""}
 
 
 # Rust: attributes stand before their function; what macros are given is a tree of tokens

@@ -20,6 +20,8 @@ CASES = [
     ("ATest.java", 'class A { @Test void a() { assertThat(f(1)).isEqualTo("x"); } }\n', 1),
     ("ATest.java", "class A { @Test public void a() { assertTrue(f(1)); } }\n", 1),
     ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tf(1)\n}\n", 1),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) != 2 { t.Fatal() }\n}\n", 1),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) { t.Error() }\n}\n", 1),
     ("a.rs", "#[test]\n#[ignore]\nfn a() {\n    assert_eq!(f(1), 2);\n}\n", 1),
     ("a.rs", "#[test]\nfn a() -> R {\n    assert!(f(1));\n    Ok(())\n}\n", 1),
     ("a.rs", "#[test]\n#[should_panic]\nfn a() {\n    f(1);\n}\n", 1),
