@@ -78,17 +78,17 @@ def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
 def other_number(text: bytes, seed: random.Random) -> bytes:
     """Another number: its last digit changes in another base, else its last group before a point;
     whatever else it is written with stays."""
-    based = re.match(rb"0(?:[xX][0-9a-fA-F_]+|[bBoO][0-7_]+)", text)
+    based = re.match(rb"-?0(?:[xX][0-9a-fA-F_]+|[bBoO][0-7_]+)", text)
     if based is not None:
         last = len(based[0].rstrip(b"_")) - 1
         return text[:last] + (b"1" if text[last:].startswith(b"0") else b"0") + text[last + 1 :]
-    digits = re.match(rb"(?:\d+['_])*(\d+)", text)
+    digits = re.search(rb"((?:\d+['_])*)(\d+)", text)
     if digits is None:
         return text
-    change, value = seed.randrange(1, 9), int(digits[1])
+    change, value = seed.randrange(1, 9), int(digits[2])
     changed = value + change if value < 50 else value - change
-    width = len(digits[1]) if digits.start(1) else 0
-    return text[: digits.start(1)] + str(changed).zfill(width).encode() + text[digits.end() :]
+    width = len(digits[2]) if digits[1] else 0
+    return text[: digits.start(2)] + str(changed).zfill(width).encode() + text[digits.end() :]
 
 
 def other_text(text: bytes, seed: random.Random) -> bytes:
