@@ -72,6 +72,14 @@ def test_another_number_is_written_alike(number: str):
     assert len(other) <= len(number) + 1
 
 
+def test_what_only_has_the_name_of_an_assertion_stays():
+    source = b"class A { @Test void a() { assertThat(s.contains(1)).isTrue(); } }"
+    twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert b"assertThat(s.contains(1)).isFalse()" in twin.content
+
+
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])
 def test_other_files_have_no_twin(path: str):
     assert rewritten(path, b"test", twin=True, seed=random.Random(1)) is None
