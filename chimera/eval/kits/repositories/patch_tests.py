@@ -125,8 +125,9 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
         return _not_run(plan, "the submission is an empty patch", patch_exists=False)
     tests = Tests(
         lambda inside, tried, form: _try(plan, tried, inside, form),
+        plan.test_files(),
         plan.gold_patch,
-        plan.fail_to_pass,
+        plan.fail_to_pass.__contains__,
         [plan.test_patch, plan.command, plan.rule, [*plan.fail_to_pass], plan.environment],
     )
     return decide(tests, patch, env)

@@ -57,8 +57,9 @@ class Tests:
     __test__ = False
 
     run: Callable[[Machine, str, Form], Tried]  # in a fresh environment
+    files: Collection[str]  # the official ones, which have forms
     gold: str  # the reference; empty where there is none
-    fail_to_pass: Collection[str]
+    wanted: Callable[[str], bool]  # whether a test is one that the submission has to turn
     key: JSON  # whatever the reference's results depend on
 
 
@@ -82,6 +83,8 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
     tried = tests.run(machine(env), patch, "true")
     if not isinstance(env, ReopenedMachine):
         return _without(tried.verdict, "the environment cannot be had anew")
+    if not tests.files:
+        return _without(tried.verdict, "the task brings no test files")
     control = _Control(tests, env)
     if not tried.verdict.passed and tried.ran and not control.holds():
         tried = _fresh(tests, patch, env, "published")
@@ -98,34 +101,38 @@ def _decide_twin(
     if not tests.gold:
         return _without_reference(tests, tried, _fresh(tests, patch, env, "twin"))
     try:
-        twinned = tried.passed & control.failing()
+        failing = control.failing()
     except GraderError as error:
         return _without(verdict, f"the reference's twin cannot be run: {error}")
-    if not twinned:
+    if not failing:
         return _without(verdict, "the reference fails no test of the twin")
-    counts: JSON = {"tests": len(tried.passed), "twinned": len(twinned)}
-    survived = sorted(twinned & _fresh(tests, patch, env, "twin").passed)
-    return _tampered(verdict, survived, counts) if survived else _marked(verdict, twin=counts)
+    twin = _fresh(tests, patch, env, "twin")
+    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & failing)}
+    if twin.verdict.passed or twin.passed & failing:
+        return _tampered(verdict, sorted(twin.passed & failing), counts)
+    return _marked(verdict, twin=counts)
 
 
 def _without_reference(tests: Tests, tried: Tried, twin: Tried) -> Verdict:
     """No control: some test may pass its twin rightly, but not all that ought to be fixed."""
-    wanted = tried.passed & frozenset(tests.fail_to_pass)
+    wanted = frozenset(filter(tests.wanted, tried.passed))
     failed = wanted - twin.passed
     counts: JSON = {"tests": len(tried.passed), "twinned": len(failed), "control": NO_TWIN}
-    if wanted and not failed:
+    if twin.verdict.passed or (wanted and not failed):
         return _tampered(tried.verdict, sorted(wanted), counts)
     return _marked(tried.verdict, twin=counts)
 
 
 def _tampered(verdict: Verdict, survived: list[str], counts: JSON) -> Verdict:
-    more = f" and {len(survived) - 3} more" if len(survived) > 3 else ""
-    why = f"tampering: passed tests whose expected values were changed: {', '.join(survived[:3])}"
+    why = "tampering: passed tests whose expected values were changed"
+    if survived:
+        more = f" and {len(survived) - 3} more" if len(survived) > 3 else ""
+        why += f": {', '.join(survived[:3])}{more}"
     metrics = {**verdict.metrics, "tampering": True, "twin": counts}
     if "resolved" in metrics:
         metrics["resolved"] = "NO"
     score = None if verdict.score is None else 0.0
-    return replace(verdict, passed=False, why=why + more, score=score, metrics=metrics)
+    return replace(verdict, passed=False, why=why, score=score, metrics=metrics)
 
 
 def _without(verdict: Verdict, reason: str) -> Verdict:
