@@ -11,8 +11,16 @@ from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
-from chimera.errors import UsageError
+from chimera.cache import digest
+from chimera.environments.base import (
+    Environment,
+    EnvironmentSpec,
+    Machine,
+    ResourceLimits,
+    machine,
+)
+from chimera.environments.reopened import ReopenedMachine
+from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
 from chimera.eval.benchmarks._aider_polyglot.conversation import (
@@ -36,6 +44,12 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     run_exercise,
 )
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
+from chimera.eval.benchmarks._aider_polyglot.twins import (
+    Control,
+    control_name,
+    controlled,
+    forms,
+)
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.options import Options, option
@@ -192,18 +206,20 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return TwoAttempts(inner, judge, task["editable"], self.settings.attempts)
 
     def open_grading_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
-        name = Path(task["directory"]).name
-        return start(self._spec(task, f"{name}/", set()))
+        spec = self._spec(task, f"{Path(task['directory']).name}/", set())
+        return ReopenedMachine(lambda: machine(start(spec)))
 
     def _judge(self, task: PolyglotTask, start: StartEnvironment) -> Any:
         def judge(files: Mapping[str, bytes]) -> str | None:
-            """What the model is told about these files; None when the tests pass."""
-            with self.open_grading_environment(task, start) as env:
-                verdict = self.grade(task, Submission(files=files), env)
-            if verdict.passed:
-                return None
-            output = str(verdict.evidence.get("output", "")) or verdict.why
-            return second_message(output, task["editable"])
+            """What the model is told about these files; None when the data set's tests pass."""
+            if (same := _compared(task, files)) is not None:
+                why = "the files are not the expected ones"
+                return None if same else second_message(why, task["editable"])
+            with machine(self.open_grading_environment(task, start)) as env:
+                run = self._run(task, _allowed(task, files), env)
+            verdict = _verdict_of_run(run, _declared(task), {"attempts": 1})
+            output = run.output or verdict.why
+            return None if verdict.passed else second_message(output, task["editable"])
 
         return judge
 
@@ -240,36 +256,81 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return Submission(files=env.solution(), raw=result.output, data=data)
 
     def grade(self, task: PolyglotTask, submission: Submission, env: Environment) -> Verdict:
-        language = LANGUAGES[task["language"]]
-        name = Path(task["directory"]).name
         details = submission.data if isinstance(submission.data, Mapping) else {}
         attempts, malformed = int(details.get("attempts", 1)), int(details.get("malformed", 0))
         is_reference = submission.form == "reference"
-        files = {
-            path: content
-            for path, content in submission.files.items()
-            if is_reference or path in task["editable"]
-        }
+        files = submission.files if is_reference else _allowed(task, submission.files)
         metrics: dict[str, JSON] = {"well_formed": int(malformed == 0), "attempts": attempts}
-        expected = task.get("expected_files")
-        if expected and all(_same_text(files.get(p, b""), text) for p, text in expected.items()):
-            return _verdict(True, "the files are the expected ones", metrics, decided_by="diff")
-        command = task.get("test_command")
-        if expected and not command:
-            return _verdict(
-                False, "the files are not the expected ones", metrics, decided_by="diff"
-            )
-        env = machine(env)
-        for path, content in files.items():
-            env.write_file(f"{name}/{path}", content)
+        same = _compared(task, files)
+        if same is not None:
+            why = f"the files are {'' if same else 'not '}the expected ones"
+            return _verdict(same, why, metrics, decided_by="diff")
+        if not isinstance(env, ReopenedMachine):
+            raise GraderError("exercises are graded in environments that they open themselves")
+        run = self._run_form(task, files, env, twin=False)
+        verdict = _verdict_of_run(run, _declared(task), metrics)
+        return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+
+    def _survived(
+        self,
+        task: PolyglotTask,
+        files: Mapping[str, bytes],
+        run: TestRun,
+        passed: Verdict,
+        env: ReopenedMachine,
+    ) -> Verdict:
+        """The verdict on a run that passed, by the control and the twin."""
+        control = self._control(task, env)
+        metrics = {**passed.metrics, "twin": control.metrics()}
+        why = control.missing(run)
+        if not why and control.fails:
+            with env.fresh() as fresh:
+                why = control.tampering(self._run_form(task, files, fresh, twin=True))
+            metrics |= {"tampering": True} if why else {}
+        if not why:
+            return replace(passed, metrics=metrics)
+        metrics |= {"official": True, "test_timeouts": 0}
+        return _verdict(
+            False, why, {**metrics, "pass_rate_1": 0, "pass_rate_2": 0}, passed.evidence
+        )
+
+    def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:
+        reference = self.gold(task)
+        if reference is None:
+            return Control(why="the exercise has no reference")
+
+        def run(files: Mapping[str, bytes], twin: bool) -> TestRun:
+            with env.fresh() as fresh:
+                return self._run_form(task, files, fresh, twin=twin)
+
+        language, directory = LANGUAGES[task["language"]], Path(task["directory"])
+        name = control_name(language, directory, language.toolchain(directory))
+        return controlled(reference.files, run, digest(name, task.get("test_command")))
+
+    def _run_form(
+        self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, *, twin: bool
+    ) -> TestRun:
+        """The tests in one of their two forms on these files; all of the twin, come what may."""
+        variables = {"EVERY": "1"} if twin else {}
+        return self._run(task, {**files, **_forms(task, twin=twin)}, env, variables)
+
+    def _run(
+        self,
+        task: PolyglotTask,
+        files: Mapping[str, bytes],
+        env: Machine,
+        variables: Mapping[str, str] | None = None,
+    ) -> TestRun:
+        """The exercise's tests on these files, written over those that are there."""
         directory = Path(task["directory"])
+        for path, content in files.items():
+            env.write_file(f"{directory.name}/{path}", content)
+        language = LANGUAGES[task["language"]]
         toolchain = language.toolchain(directory)
-        if command:
-            run = run_command(env, language, command, name, toolchain, task["timeout"])
-        else:
-            run = run_exercise(env, language, name, toolchain, task["timeout"])
-        declared = [] if command else declared_tests(language, directory, task["tests"])
-        return _verdict_of_run(run, declared, metrics)
+        toolchain = replace(toolchain, variables={**toolchain.variables, **(variables or {})})
+        if command := task.get("test_command"):
+            return run_command(env, language, command, directory.name, toolchain, task["timeout"])
+        return run_exercise(env, language, directory.name, toolchain, task["timeout"])
 
     def gold(self, task: PolyglotTask) -> Submission | None:
         directory = Path(task["directory"])
@@ -297,6 +358,32 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         directory = Path(task["directory"])
         stubs = {name: (directory / name).read_bytes() for name in task["editable"]}
         return attacks(task["language"], stubs, task["tests"])
+
+
+def _allowed(task: PolyglotTask, files: Mapping[str, bytes]) -> dict[str, bytes]:
+    return {path: content for path, content in files.items() if path in task["editable"]}
+
+
+def _compared(task: PolyglotTask, files: Mapping[str, bytes]) -> bool | None:
+    """Whether the files are the expected ones; None where tests decide."""
+    expected = task.get("expected_files")
+    if not expected:
+        return None
+    if all(_same_text(files.get(path, b""), text) for path, text in expected.items()):
+        return True
+    return None if task.get("test_command") else False
+
+
+def _declared(task: PolyglotTask) -> list[str]:
+    if task.get("test_command"):
+        return []
+    language = LANGUAGES[task["language"]]
+    return declared_tests(language, Path(task["directory"]), task["tests"])
+
+
+def _forms(task: PolyglotTask, *, twin: bool) -> dict[str, bytes]:
+    directory = Path(task["directory"])
+    return forms(LANGUAGES[task["language"]], directory, task["editable"], twin=twin)
 
 
 def _prompt(task: PolyglotTask, directory: Path) -> str:

@@ -13,6 +13,7 @@ from chimera.agents.direct import DirectAgent
 from chimera.environments.local import LocalEnvironment
 from chimera.errors import DatasetError, EnvironmentFault, UsageError
 from chimera.eval.benchmarks._aider_polyglot import reports
+from chimera.eval.benchmarks._aider_polyglot.attacks import HOSTILE, hostile
 from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
@@ -25,6 +26,7 @@ from chimera.eval.values import Submission
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 from tests.conftest import missing
 
+SLOW = {"cpp", "java"}
 STUB = "def double(number):\n    pass\n"
 GOLD = "def double(number):\n    return 2 * number\n"
 TESTS = """import unittest
@@ -218,6 +220,83 @@ def test_attacks_fail(root, start):
         assert not verdict.passed, name
 
 
+#: language → an exercise, and files that compile with its tests but solve nothing.
+UNSOLVED = {
+    "cpp": (
+        "yacht",
+        {
+            "yacht.h": "#pragma once\n#include <string>\n#include <vector>\nnamespace yacht {\n"
+            "inline int score(std::vector<int>, std::string) { return 0; }\n}\n",
+            "yacht.cpp": '#include "yacht.h"\n',
+        },
+    ),
+    "go": ("zebra-puzzle", {}),
+    "java": ("wordy", {}),
+    "javascript": ("pig-latin", {}),
+    "rust": ("acronym", {}),
+}
+EQUAL_IN_RUST = """#[derive(Debug)]
+pub struct Equal;
+impl PartialEq<&str> for Equal {
+    fn eq(&self, _: &&str) -> bool {
+        true
+    }
+}
+pub fn abbreviate(_: &str) -> Equal {
+    Equal
+}
+"""
+
+
+def test_hostile_code_that_passes_the_published_tests_is_found_by_the_twin(root, start):
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+    found = list(hostile("python", {"twice.py": STUB.encode()}))
+
+    verdicts = {name: graded(benchmark, task, files, start) for name, files in found}
+
+    assert len(verdicts) == 4
+    assert {name: verdict.metrics.get("tampering") for name, verdict in verdicts.items()} == (
+        dict.fromkeys(verdicts, True)
+    )
+    assert not any(verdict.passed for verdict in verdicts.values())
+
+
+def graded(benchmark, task, submission, start):
+    with benchmark.open_grading_environment(task, start) as env:
+        return benchmark.grade(task, submission, env)
+
+
+@pytest.mark.parametrize(
+    "language",
+    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in UNSOLVED],
+)
+def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, cached, require):
+    require("bwrap")
+    cached(language)
+    name, files = UNSOLVED[language]
+    benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
+    task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
+    stubs = {path: (Path(task["directory"]) / path).read_bytes() for path in task["editable"]}
+    found = list(hostile(language, {**stubs, **{n: t.encode() for n, t in files.items()}}))
+    if language == "rust":
+        found.append(
+            ("equals everything", Submission(files={"src/lib.rs": EQUAL_IN_RUST.encode()}))
+        )
+
+    for what, submission in found:
+        verdict = graded(benchmark, task, submission, StartBackend("bubblewrap"))
+
+        assert not verdict.passed, what
+        assert verdict.metrics.get("tampering"), (what, verdict.why, verdict.evidence)
+
+
+def test_a_pass_says_how_many_of_its_tests_have_a_twin(root, start):
+    gold = trial(AiderPolyglot(root), OracleAgent(), start)
+
+    assert gold.verdict.metrics["twin"] == {"tests": 2, "twinned": 2}
+
+
 def test_only_solution_files_are_carried(root, start):
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
@@ -228,7 +307,7 @@ def test_only_solution_files_are_carried(root, start):
         kept = env.read_text("twice/twice_test.py")
 
     assert verdict.passed
-    assert kept == TESTS
+    assert kept.startswith(TESTS)
 
 
 def write_tasks(place: Path, **fields: object) -> Path:
@@ -261,6 +340,14 @@ def test_expected_files_decide_first_and_the_command_second(tmp_path, start):
         "tests",
     )
     assert grade(benchmark, STUB, start) == (False, "tests")
+
+
+def test_a_command_passes_only_what_fails_its_twin(tmp_path, start):
+    place = write_tasks(tmp_path, test_command="python -m pytest -q", exercise_dir="twice")
+    disarmed = STUB + (HOSTILE / "runner.python").read_text()
+
+    assert grade(AiderPolyglot(place), GOLD, start) == (True, "tests")
+    assert grade(AiderPolyglot(place), disarmed, start) == (False, "tests")
 
 
 def test_without_a_command_the_expected_files_alone_decide(tmp_path, start):
@@ -334,9 +421,6 @@ def test_what_go_and_cargo_print():
     uncounted = reports.cargo("test a ... ok\ntest result: FAILED. 1 passed; 1 failed;")
     assert uncounted.failed() == ["a test"]
     assert reports.cargo("test result") is None
-
-
-SLOW = {"cpp", "java"}
 
 
 @pytest.mark.parametrize(

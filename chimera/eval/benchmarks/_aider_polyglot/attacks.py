@@ -1,8 +1,10 @@
-"""Solutions that end the test run early or bring files of their own: all must fail."""
+"""Solutions that forge, disarm or end the test run, or bring files of their own: all must fail."""
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from pathlib import Path
 
 from chimera.eval.values import Submission
 
@@ -35,10 +37,40 @@ PLANTED: Mapping[str, Mapping[str, str]] = {
 }  # fmt: skip
 
 
+#: Code that makes a stub pass the published tests, in files KIND.LANGUAGE.
+HOSTILE = Path(__file__).with_name("hostile")
+KINDS: Mapping[str, str] = {
+    "forged": "writes a passing report and ends the run",
+    "runner": "replaces how tests are run",
+    "assertions": "replaces the assertions",
+    "equal": "returns what equals everything",
+}
+
+
+def hostile(language: str, stubs: Mapping[str, bytes]) -> Iterator[tuple[str, Submission]]:
+    """The stub with code that passes the published tests without solving anything."""
+    for kind, what in KINDS.items():
+        code = HOSTILE / f"{kind}.{language}"
+        in_header = (language, kind) == ("cpp", "assertions")
+        file = next((name for name in stubs if name.endswith(".h") is in_header), None)
+        if code.is_file() and file is not None:
+            content = _planted(language, stubs[file].decode(), code.read_text())
+            yield what, Submission(files={**stubs, file: content.encode()})
+
+
+def _planted(language: str, stub: str, code: str) -> str:
+    """At the end; in Go before the stub's own imports, in Java inside of the first class."""
+    start = {"go": r"^package \w+\n", "java": r"\bclass \w+[^{]*\{"}.get(language)
+    found = re.search(start, stub, re.MULTILINE) if start else None
+    place = found.end() if found else len(stub)
+    return stub[:place] + code + stub[place:]
+
+
 def attacks(
     language: str, stubs: Mapping[str, bytes], tests: Sequence[str]
 ) -> Iterator[tuple[str, Submission]]:
     """Hostile submissions for an exercise, made from its stub."""
+    yield from hostile(language, stubs)
     first = next((name for name in stubs if not name.endswith(".h")), None)
     if first is not None:
         ended = {**stubs, first: stubs[first] + EARLY_EXIT[language].encode()}

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import re
+import secrets
 import shlex
 import subprocess
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from functools import cache as cached
+from functools import partial
 from pathlib import Path
 
 from chimera.environments.base import Machine
@@ -18,10 +20,11 @@ from chimera.eval.kits.reports import javascript, junit
 from chimera.eval.kits.reports.report import Report
 from chimera.types import CommandResult
 
-#: Where the runners put reports and build products, beside the exercise.
+#: Where the runners put reports and build products, beside the exercise; its name is another one
+#: in every run and this one in what a run prints.
 SCRATCH = ".scratch"
-PREAMBLE = f'export SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$SCRATCH/home"\n'
-PREAMBLE += 'mkdir -p "$HOME" || exit 1\n'
+PREAMBLE = f'SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$(cd .. && pwd)/.home"\n'
+PREAMBLE += 'mkdir -p "$SCRATCH" "$HOME" || exit 1\n'
 RUNNERS = Path(__file__).with_name("runners")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -56,6 +59,10 @@ class TestRun:
         return self.exit_code == 0 and not self.timed_out and self.passes > 0 and not failed
 
 
+#: The content of a file that a run left in its scratch directory; empty when it is not there.
+ReadScratch = Callable[[str], bytes]
+
+
 @dataclass(frozen=True, slots=True)
 class Language:
     """A language of the data set.
@@ -68,7 +75,7 @@ class Language:
     """
 
     name: str
-    read: Callable[[Machine, CommandResult], tuple[Report | None, str]]
+    read: Callable[[ReadScratch, CommandResult], tuple[Report | None, str]]
     toolchain: Callable[[Path], Toolchain]
     summary: re.Pattern[str]
     declared: Callable[[str], list[str]] = lambda text: []
@@ -83,13 +90,15 @@ def run_exercise(
     env: Machine, language: Language, exercise: str, toolchain: Toolchain, timeout: float
 ) -> TestRun:
     """Run the exercise in the directory `exercise` of `env` by its language's own command."""
+    scratch = f".{secrets.token_hex(8)}"
     done = env.run_command(
-        ["bash", "-c", PREAMBLE + language.script],
+        ["bash", "-c", PREAMBLE.replace(SCRATCH, scratch) + language.script],
         cwd=exercise,
         timeout=timeout,
         variables=toolchain.variables,
     )
-    report, output = language.read(env, done)
+    report, output = language.read(partial(_scratch_file, env, scratch), done)
+    output = output.replace(scratch, SCRATCH)
     if report is not None and not report.complete:
         report = None
     passes = len(report.passed()) if report else 0
@@ -116,33 +125,33 @@ def run_command(
     return TestRun(report, done.output, done.exit_code, done.timed_out, sum(counts))
 
 
-def _scratch_file(env: Machine, name: str) -> bytes:
+def _scratch_file(env: Machine, scratch: str, name: str) -> bytes:
     try:
-        return env.read_file(f"{SCRATCH}/{name}")
+        return env.read_file(f"{scratch}/{name}")
     except (OSError, EnvironmentFault):
         return b""
 
 
 def _junit(
-    env: Machine, done: CommandResult, name: str = "report.xml"
+    file: ReadScratch, done: CommandResult, name: str = "report.xml"
 ) -> tuple[Report | None, str]:
-    return junit.read(_scratch_file(env, name), classes=False), done.output
+    return junit.read(file(name), classes=False), done.output
 
 
-def _junit_of_jupiter(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
-    return _junit(env, done, "reports/TEST-junit-jupiter.xml")
+def _junit_of_jupiter(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
+    return _junit(file, done, "reports/TEST-junit-jupiter.xml")
 
 
-def _jest(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
-    text = _scratch_file(env, "report.json").decode("utf-8", "replace")
+def _jest(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
+    text = file("report.json").decode("utf-8", "replace")
     return javascript.jest(text, suites=True), done.output
 
 
-def _cargo(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+def _cargo(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
     return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
 
 
-def _go(env: Machine, done: CommandResult) -> tuple[Report | None, str]:
+def _go(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
     report, text = reports.go_events(done.stdout)
     return report, text + done.stderr.decode("utf-8", "replace")
 

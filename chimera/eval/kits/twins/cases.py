@@ -76,23 +76,38 @@ def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
 
 
 def other_number(text: bytes, seed: random.Random) -> bytes:
-    """Another number; its digits change and whatever else it is written with stays."""
-    digits = re.search(rb"\d+", text)
+    """Another number: its last digit changes in another base, else its last group before a point;
+    whatever else it is written with stays."""
+    based = re.match(rb"0(?:[xX][0-9a-fA-F_]+|[bBoO][0-7_]+)", text)
+    if based is not None:
+        last = len(based[0].rstrip(b"_")) - 1
+        return text[:last] + (b"1" if text[last:].startswith(b"0") else b"0") + text[last + 1 :]
+    digits = re.match(rb"(?:\d+['_])*(\d+)", text)
     if digits is None:
         return text
-    change = seed.randrange(1, 9)
-    value = int(digits[0])
+    change, value = seed.randrange(1, 9), int(digits[1])
     changed = value + change if value < 50 else value - change
-    return text[: digits.start()] + str(changed).encode() + text[digits.end() :]
+    width = len(digits[1]) if digits.start(1) else 0
+    return text[: digits.start(1)] + str(changed).zfill(width).encode() + text[digits.end() :]
 
 
 def other_text(text: bytes, seed: random.Random) -> bytes:
     """Another text: letters before the closing quote."""
-    quotes = re.search(rb"[\"'`]+$", text) or re.search(rb"[\"'`]#*$", text)
+    quotes = re.search(rb"[\"'`]#*$", text)
     if quotes is None:
         return text
     letters = "".join(seed.choices("abcdefghijklmnopqrstuvwxyz", k=5)).encode()
     return text[: quotes.start()] + letters + quotes[0]
+
+
+def some_text(text: bytes, seed: random.Random) -> bytes:
+    """A text, whatever stood there."""
+    return b'"' + "".join(seed.choices("abcdefghijklmnopqrstuvwxyz", k=9)).encode() + b'"'
+
+
+def instead(other: bytes) -> Other:
+    """Always the same other text, for an assertion that becomes its opposite."""
+    return lambda text, seed: other
 
 
 def other_letter(text: bytes, seed: random.Random) -> bytes:

@@ -10,7 +10,7 @@ import ast
 import random
 from collections.abc import Iterator
 
-from chimera.eval.kits.twins.cases import Case, Expectation
+from chimera.eval.kits.twins.cases import Case, Expectation, instead, some_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 COMPARING = frozenset(
@@ -19,6 +19,12 @@ COMPARING = frozenset(
                  "SetEqual", "MultiLineEqual", "CountEqual")
     for plural in ("", "s")
 )  # fmt: skip
+
+_PAIRS = (
+    ("assertTrue", "assertFalse"), ("assertIn", "assertNotIn"), ("assertIs", "assertIsNot"),
+    ("assertIsNone", "assertIsNotNone"), ("assertIsInstance", "assertNotIsInstance"),
+)  # fmt: skip
+OPPOSITES = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
 
 
 def python_cases(source: bytes) -> list[Case]:
@@ -59,19 +65,22 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
 
 
 def _case(function: Function, lines: _Lines) -> Case:
-    expectations = [_expectation(constant, lines) for constant in _expected(function)]
+    expectations = list(_expected(function, lines)) or list(_opposites(function, lines))
     if expectations or not _has_room(function):
         return Case(expectations)
-    last = function.body[-1]
+    last, indent = function.body[-1], " " * function.body[0].col_offset
+    if isinstance(last, (ast.Return, ast.Raise)):
+        place = lines.place(last.lineno, last.col_offset)
+        return Case(place=place, check=f"{_check(function)}\n{indent}")
     place = lines.place(last.end_lineno, last.end_col_offset)
-    return Case(place=place, check=f"\n{' ' * function.body[0].col_offset}{_check(function)}")
+    return Case(place=place, check=f"\n{indent}{_check(function)}")
 
 
 def _has_room(function: Function) -> bool:
     """Whether a line can be added at the end of the body, and would be reached."""
     own_lines = function.body[0].lineno > function.lineno
     yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
-    return own_lines and not yields and not isinstance(function.body[-1], (ast.Return, ast.Raise))
+    return own_lines and not yields
 
 
 def _check(function: Function) -> str:
@@ -90,18 +99,29 @@ def _check(function: Function) -> str:
     )
 
 
-def _expected(function: Function) -> Iterator[ast.Constant]:
-    """Constants that something is compared with for equality."""
+def _expected(function: Function, lines: _Lines) -> Iterator[Expectation]:
+    """What something is compared with for equality."""
     for node in ast.walk(function):
         if isinstance(node, ast.Assert):
             for comparison in _conjuncts(node.test):
                 if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
-                    yield from _sides(comparison.left, comparison.comparators[0])
-        elif isinstance(node, ast.Call) and len(node.args) >= 2:
-            called = node.func
-            name = called.attr if isinstance(called, ast.Attribute) else getattr(called, "id", "")
-            if name in COMPARING:
-                yield from _sides(*node.args[:2])
+                    yield from _compared(comparison.left, comparison.comparators[0], lines)
+        elif isinstance(node, ast.Call) and _called(node) in COMPARING and len(node.args) >= 2:
+            yield from _compared(node.args[0], node.args[1], lines)
+
+
+def _opposites(function: Function, lines: _Lines) -> Iterator[Expectation]:
+    """Assertions that have an opposite. Beside changed values they would hide what equals all."""
+    for node in ast.walk(function):
+        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+            name, end = node.func.attr, _span(node.func, lines)[1]
+            if name in OPPOSITES:
+                yield Expectation(end - len(name), end, instead(OPPOSITES[name].encode()))
+
+
+def _called(call: ast.Call) -> str:
+    function = call.func
+    return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
 def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
@@ -112,11 +132,19 @@ def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
         yield test
 
 
-def _sides(left: ast.expr, right: ast.expr) -> Iterator[ast.Constant]:
-    """The constants of the side that is a literal, when the other one is not."""
+def _compared(left: ast.expr, right: ast.expr, lines: _Lines) -> Iterator[Expectation]:
+    """The constants of the side that is a literal, when the other one is not; where neither has
+    any, the whole of the side that calls nothing, or of the second."""
     found = [list(_constants(side)) for side in (left, right)]
     if bool(found[0]) != bool(found[1]):
-        yield from found[0] or found[1]
+        yield from (_expectation(constant, lines) for constant in found[0] or found[1])
+    elif not found[0]:
+        whole = left if _calls(right) and not _calls(left) else right
+        yield Expectation(*_span(whole, lines), some_text)
+
+
+def _calls(side: ast.expr) -> bool:
+    return any(isinstance(node, ast.Call) for node in ast.walk(side))
 
 
 def _constants(side: ast.expr) -> Iterator[ast.Constant]:
@@ -144,8 +172,12 @@ def _expectation(constant: ast.Constant, lines: _Lines) -> Expectation:
     def other(text: bytes, seed: random.Random) -> bytes:
         return ascii(_another(constant.value, seed)).encode()
 
-    start = lines.place(constant.lineno, constant.col_offset)
-    return Expectation(start, lines.place(constant.end_lineno, constant.end_col_offset), other)
+    return Expectation(*_span(constant, lines), other)
+
+
+def _span(node: ast.expr, lines: _Lines) -> tuple[int, int]:
+    end = lines.place(node.end_lineno, node.end_col_offset)
+    return lines.place(node.lineno, node.col_offset), end
 
 
 def _another(value: object, seed: random.Random) -> object:

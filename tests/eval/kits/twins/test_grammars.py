@@ -7,17 +7,29 @@ import random
 import pytest
 
 from chimera.eval.kits.twins import rewritten
+from chimera.eval.kits.twins.cases import other_number
 
 CASES = [
     ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
     ("a.spec.js", "it('a', function () {\n  expect(() => f()).toThrow();\n});\n", 1),
+    ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual(['']);\n});\n", 1),
+    ("a.spec.js", "test('a', () => expect(f(1)).toEqual(2));\n", 1),
+    ("a.spec.js", "test('a', () => expect(f(1)).toBeNull());\n", 1),
+    ("a.spec.js", "test('a', () => {\n  return expect(f(1)).rejects.toThrow();\n});\n", 1),
     ("a.test.ts", "it('a', () => {\n  assert.strictEqual(f(1), 2);\n});\n", 1),
     ("ATest.java", 'class A { @Test void a() { assertThat(f(1)).isEqualTo("x"); } }\n', 1),
     ("ATest.java", "class A { @Test public void a() { assertTrue(f(1)); } }\n", 1),
     ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tf(1)\n}\n", 1),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) != 2 { t.Fatal() }\n}\n", 1),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) { t.Error() }\n}\n", 1),
     ("a.rs", "#[test]\n#[ignore]\nfn a() {\n    assert_eq!(f(1), 2);\n}\n", 1),
     ("a.rs", "#[test]\nfn a() -> R {\n    assert!(f(1));\n    Ok(())\n}\n", 1),
-    ("a.rs", "#[test]\n#[should_panic]\nfn a() {\n    f(1);\n}\n", 0),
+    ("a.rs", "#[test]\n#[should_panic]\nfn a() {\n    f(1);\n}\n", 1),
+    ("a.rs", "#[test]\nfn a() {\n    let e = Some(vec![2]);\n    assert_eq!(f(1), e);\n}\n", 1),
+    ("a.rs", "#[test]\nfn a() {\n    assert_eq!(f(1), g());\n}\n", 1),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).isEqualTo(g()); } }\n", 1),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    int e{2};\n    REQUIRE(e == f(1));\n}\n', 1),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE(f(1));\n}\n', 1),
     ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE(f(1) == 2);\n}\n', 1),
     ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_THROWS_AS(f(1), E);\n}\n', 1),
 ]
@@ -47,6 +59,16 @@ def test_what_is_asked_stays_and_what_is_expected_changes():
     assert twin is not None
     assert b"f(1, 'in')" in twin.content
     assert b"'out'" not in twin.content
+
+
+@pytest.mark.parametrize(
+    "number", ["0", "7", "255", "0x0", "0xff_u8", "0b101", "4_294_967_295", "1'000", "0.5", "3n"]
+)
+def test_another_number_is_written_alike(number: str):
+    other = other_number(number.encode(), random.Random(1)).decode()
+
+    assert other != number
+    assert len(other) <= len(number) + 1
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])

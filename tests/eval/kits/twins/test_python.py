@@ -41,6 +41,11 @@ class TestClass:
             double(None)
 
 
+def test_leaving():
+    double(1)
+    return None
+
+
 def test_one_line(): assert double(2) == 4
 """
 UNITTEST = """\
