@@ -11,7 +11,7 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal, NotRequired, get_args
+from typing import Any, Literal, NotRequired, get_args
 
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError
@@ -44,13 +44,11 @@ from chimera.eval.kits.repositories.source import (
     clone_or_copy,
 )
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
+from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
-
-if TYPE_CHECKING:
-    pass
 
 Track = Literal[
     "issue-to-patch", "pr-review", "coverage", "static-analysis", "upgrade", "compliance"
@@ -232,17 +230,37 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"track": task["track"]}
             )
-        env = machine(env)
-        baseline = self._build(task, env)
+        inside = machine(env)
+        baseline = self._build(task, inside)
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
-        before = self._measure(task, env)
+        before = self._measure(task, inside)
         # what the first build made must not look like part of the submission
-        if env.run_command("git clean -fdxq", cwd=TESTBED).exit_code != 0:
+        if inside.run_command("git clean -fdxq", cwd=TESTBED).exit_code != 0:
             raise GraderError("the first build's products cannot be removed")
+
+        def run(env: Machine, patch: str, form: Form) -> Tried:
+            return self._try(task, patch, env, form, baseline.report, before)
+
+        listed: JSON = [*task["fail_to_pass"], *task["pass_to_pass"]]
+        key: JSON = [task["id"], task["test_patch"], task["test_args"], listed]
+        turned = task["fail_to_pass"]
+        tests = Tests(
+            run,
+            diffs.paths(task["test_patch"]),
+            task["patch"],
+            lambda test: any(matching(name, Report({test: "PASSED"})) for name in turned),
+            key,
+        )
+        return decide(tests, submission.text, env)
+
+    def _try(
+        self, task: ArenaTask, patch: str, env: Machine, form: Form, baseline: Report, before: Any
+    ) -> Tried:
+        """Build and test a patch, the tests in one of their forms."""
         application = apply_submission(
             env,
-            submission.text,
+            patch,
             root=TESTBED,
             test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
@@ -250,19 +268,22 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         )
         metrics: dict[str, JSON] = {"track": task["track"], **application.undone()}
         if not application.applied:
-            return Verdict(False, "the patch does not apply", metrics=metrics)
-        if forbidden := _forbidden(task["track"], application, submission.text):
-            return Verdict(False, forbidden, metrics=metrics)
+            return Tried(Verdict(False, "the patch does not apply", metrics=metrics))
+        if forbidden := _forbidden(task["track"], application, patch):
+            return Tried(Verdict(False, forbidden, metrics=metrics))
         if task["test_patch"].strip() and not put_tests(env, task["test_patch"], root=TESTBED):
             raise GraderError("the test patch does not apply to the base commit")
+        put_form(env, TESTBED, diffs.paths(task["test_patch"]), form)
         build = self._build(task, env)
-        evidence = {"tests": dict(build.report.statuses), "log": build.result.output[-20_000:]}
-        why, measured = _tests(task, baseline.report, build)
+        report = build.report
+        evidence = {"tests": dict(report.statuses), "log": build.result.output[-20_000:]}
+        why, measured = _tests(task, baseline, build)
         metrics.update(measured)
         if not why:
             why, measured = self._condition(task, before, env)
             metrics.update(measured)
-        return Verdict(not why, why, metrics=metrics, evidence=evidence)
+        verdict = Verdict(not why, why, metrics=metrics, evidence=evidence)
+        return Tried(verdict, frozenset(report.passed()), frozenset(report.failed()))
 
     def _build(self, task: ArenaTask, env: Machine) -> maven.Build:
         goals = GOALS[task["track"]]

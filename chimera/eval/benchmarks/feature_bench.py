@@ -10,20 +10,21 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment, Machine, machine
+from chimera.environments.base import Environment, Machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._feature_bench import pytest_summary
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission
-from chimera.eval.kits.reports.report import Status
+from chimera.eval.kits.reports.report import FAILING, PASSING, Status
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions, Reference
 from chimera.eval.kits.repositories.source import GitRepository, Patched, Source, SourceDistribution
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
+from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
-from chimera.eval.kits.repositories.witness import place_witness, read_account
+from chimera.eval.kits.repositories.witness import Account, place_witness, read_account
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
@@ -163,13 +164,22 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
     # --- grading
 
     def grade(self, task: FeatureTask, submission: Submission, env: Environment) -> Verdict:
-        metrics: dict[str, JSON] = {"pass_rate": 0.0, "level": task["level"]}
         if not submission.text.strip():
-            return Verdict(False, "the submission is an empty patch", score=0.0, metrics=metrics)
-        env = machine(env)
+            return _failed(task, "the submission is an empty patch")
+        tests = Tests(
+            lambda inside, patch, form: self._try(task, patch, inside, form),
+            task["fail_to_pass"],
+            task["gold"],
+            lambda name: name.startswith(task["fail_to_pass"][0]),
+            [task["id"], task["test_patch"], task["test_command"], task["image"], task["pins"]],
+        )
+        return decide(tests, submission.text, env)
+
+    def _try(self, task: FeatureTask, patch: str, env: Machine, form: Form) -> Tried:
+        """Run the tests on a patch, in one of their forms."""
         application = apply_submission(
             env,
-            submission.text,
+            patch,
             root=TESTBED,
             test_paths=frozenset(task["fail_to_pass"][:1]),
             expected=(task["gold"], task["test_patch"]),
@@ -177,33 +187,39 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             chain=APPLICATION,
         )
         if not application.applied:
-            return Verdict(False, "the patch does not apply", score=0.0, metrics=metrics)
-        metrics.update(application.undone())
+            return Tried(_failed(task, "the patch does not apply"))
         if task["level"] == "lv2":
             _install_package(env)
         _bring_tests(task, env)
         target = task["fail_to_pass"][0]
+        official = {target, *task["pass_to_pass"]} - {*application.changed}
+        put_form(env, TESTBED, official, form)
         run = _run(task, env, target)
+        others = {name: _run(task, env, name) for name in task["pass_to_pass"]}
+        broken = [name for name, other in others.items() if other.why]
         why = run.why
-        broken = [name for name in task["pass_to_pass"] if _run(task, env, name).why]
-        resolved = not why and not broken
-        metrics.update(
-            pass_rate=pytest_summary.pass_rate(run.statuses),
-            f2p_exit_code=run.exit_code,
-            p2p_failed=len(broken),
-        )
         if broken and not why:
             why = f"existing tests fail: {', '.join(broken[:3])}"
-        return Verdict(
-            resolved,
-            why,
-            score=float(resolved),
-            metrics=metrics,
-            evidence={"tests": run.statuses, "log": run.log[-100_000:]},
-        )
+        metrics: dict[str, JSON] = {
+            "pass_rate": pytest_summary.pass_rate(run.statuses),
+            "level": task["level"],
+            **application.undone(),
+            "f2p_exit_code": run.exit_code,
+            "p2p_failed": len(broken),
+        }
+        evidence = {"tests": run.statuses, "log": run.log[-100_000:]}
+        verdict = Verdict(not why, why, score=float(not why), metrics=metrics, evidence=evidence)
+        runs = [run, *others.values()]
+        passed = frozenset[str]().union(*(each.passed for each in runs))
+        return Tried(verdict, passed, frozenset[str]().union(*(each.failed for each in runs)))
 
     def graded_as(self) -> str:
         return "LiberCoders/FeatureBench (June 2026): fail-to-pass and pass-to-pass files"
+
+
+def _failed(task: FeatureTask, why: str) -> Verdict:
+    metrics: dict[str, JSON] = {"pass_rate": 0.0, "level": task["level"]}
+    return Verdict(False, why, score=0.0, metrics=metrics)
 
 
 def _release(repo: str, base_commit: str) -> Release | None:
@@ -225,6 +241,17 @@ class FileRun:
     exit_code: int
     why: str
     log: str
+    account: Account = Account()
+
+    @property
+    def passed(self) -> frozenset[str]:
+        """Tests that the log or the witness has as passed."""
+        results = [*self.statuses.items(), *self.account.results]
+        return frozenset(name for name, status in results if status in PASSING)
+
+    @property
+    def failed(self) -> frozenset[str]:
+        return frozenset(name for name, status in self.account.results if status in FAILING)
 
 
 def _run(task: FeatureTask, env: Machine, file: str) -> FileRun:
@@ -250,15 +277,15 @@ def _run(task: FeatureTask, env: Machine, file: str) -> FileRun:
     account = read_account(env, witness)
     if result.timed_out:
         why = f"{file}: no end within {task['timeout']:g} s"
-        return FileRun(statuses, result.exit_code, why, log)
+        return FileRun(statuses, result.exit_code, why, log, account)
     if result.exit_code != 0:
         failed = [name for name, status in statuses.items() if status in ("FAILED", "ERROR")]
         why = f"not passed: {', '.join(failed[:3]) or file}"
-        return FileRun(statuses, result.exit_code, why, log)
+        return FileRun(statuses, result.exit_code, why, log, account)
     if not account.finished or not any(s in ("PASSED", "XFAIL") for _, s in account.results):
         why = f"{file}: the command ended with 0, but no test is known to have passed"
-        return FileRun(statuses, 0, why, log)
-    return FileRun(statuses, 0, "", log)
+        return FileRun(statuses, 0, why, log, account)
+    return FileRun(statuses, 0, "", log, account)
 
 
 def _bring_tests(task: FeatureTask, env: Machine) -> None:

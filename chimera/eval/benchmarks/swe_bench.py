@@ -8,6 +8,7 @@ from typing import ClassVar, Literal
 
 from chimera.cache import digest
 from chimera.environments.base import Environment
+from chimera.environments.wrapped import unwrapped
 from chimera.eval.benchmark import Export, StartEnvironment
 from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
 from chimera.eval.benchmarks._swe_bench.official_report import export
@@ -122,11 +123,13 @@ class SWEBench(InstanceBenchmark):
 
     def grade(self, task: SWEBenchTask, submission: Submission, env: Environment) -> Verdict:
         instance, settings = task["instance"], self.settings
-        official = env.name == "docker" and self._official(instance)
+        official = unwrapped(env).name == "docker" and self._official(instance)
         plan = instance.plan(
             timeout=settings.test_timeout, in_official_image=official, rule=settings.rule
         )
-        verdict = grade_patch(plan, submission.text, env)
+        packages: JSON = [instance.python, [*instance.pins], instance.requirement]
+        environment = instance.image_name if official else packages
+        verdict = grade_patch(replace(plan, environment=environment), submission.text, env)
         if official or not instance.python:
             return verdict
         return replace(verdict, metrics={**verdict.metrics, **self._rebuilt(instance)})

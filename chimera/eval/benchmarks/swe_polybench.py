@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
-from chimera.environments.base import Environment, Machine, machine
+from chimera.environments.base import Environment, Machine
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
@@ -31,6 +31,7 @@ from chimera.eval.kits.repositories.source import (
     clone_or_copy,
 )
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST
+from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
@@ -149,12 +150,22 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
 
     def grade(self, task: PolyBenchTask, submission: Submission, env: Environment) -> Verdict:
         patch = submission.text
-        metrics: dict[str, JSON] = dict(localization_accuracy(task["patch"], patch))
         if not patch.strip():
-            return Verdict(
-                False, "the submission is an empty patch", metrics={**metrics, "generation": False}
-            )
-        env = machine(env)
+            metrics = {**localization_accuracy(task["patch"], patch), "generation": False}
+            return Verdict(False, "the submission is an empty patch", metrics=metrics)
+        listed: JSON = [*task["fail_to_pass"]]
+        tests = Tests(
+            lambda inside, tried, form: self._try(task, tried, inside, form),
+            diffs.paths(task["test_patch"]),
+            task["patch"],
+            task["fail_to_pass"].__contains__,
+            [task["id"], task["test_patch"], task["test_command"], task["dockerfile"], listed],
+        )
+        return decide(tests, patch, env)
+
+    def _try(self, task: PolyBenchTask, patch: str, env: Machine, form: Form) -> Tried:
+        """Run the tests on a patch, in one of their forms."""
+        metrics: dict[str, JSON] = dict(localization_accuracy(task["patch"], patch))
         before = _sources(env, patch)
         application = apply_submission(
             env,
@@ -167,11 +178,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         metrics["generation"] = True
         if not application.applied:
             zero: dict[str, JSON] = {name: 0.0 for name in metrics if name.startswith("file_")}
-            return Verdict(
-                False,
-                "the patch does not apply",
-                metrics={**metrics, **zero, "patch_applied": False},
-            )
+            metrics = {**metrics, **zero, "patch_applied": False}
+            return Tried(Verdict(False, "the patch does not apply", metrics=metrics))
         after = _sources(env, patch)
         metrics["cst_node_recall"] = cst_node_recall(task["modified_nodes"], patch, before, after)
         metrics.update(application.undone())
@@ -181,9 +189,10 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             task["patch"]
         ):
             metrics["restored_scripts"] = _keep_scripts(env)
+        put_form(env, TESTBED, diffs.paths(task["test_patch"]), form)
         return self._tested(task, env, metrics)
 
-    def _tested(self, task: PolyBenchTask, env: Machine, metrics: dict[str, JSON]) -> Verdict:
+    def _tested(self, task: PolyBenchTask, env: Machine, metrics: dict[str, JSON]) -> Tried:
         timeout = self.settings.test_timeout or TIMEOUTS.get(task["language"], 1200.0)
         reader = logs.reader(task["repo"], task["language"])
         run = run_witnessed(
@@ -204,9 +213,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
                 if result.timed_out
                 else "the log was cut"
             )
-            return Verdict(
-                False, why, metrics={**metrics, "timed_out": result.timed_out}, evidence=evidence
-            )
+            metrics["timed_out"] = result.timed_out
+            return Tried(Verdict(False, why, metrics=metrics, evidence=evidence))
         results = reader(log)
         missing, broken = shortcomings(results, task["fail_to_pass"], task["pass_to_pass"])
         absent = [
@@ -227,7 +235,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         )
         evidence["passed_tests"] = sorted(results.passed)
         evidence["failed_tests"] = sorted(results.failed)
-        return Verdict(not why, why, metrics=metrics, evidence=evidence)
+        verdict = Verdict(not why, why, metrics=metrics, evidence=evidence)
+        return Tried(verdict, frozenset(results.passed), frozenset(results.failed))
 
     def graded_as(self) -> str:
         return "SWE-PolyBench's pass rule (June 2026)"

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import secrets
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
@@ -118,12 +119,7 @@ class SWTBench(InstanceBenchmark):
             yield Submission(text=task["instance"].patch, form="model_patch")
 
     def attacks(self, task: SWEBenchTask) -> Iterable[tuple[str, Submission]]:
-        always = "def test_always():\n    pass\n"
-        never = "def test_never():\n    assert False\n"
-        for name, content in (
-            ("a test that always passes", always),
-            ("one that never does", never),
-        ):
+        for name, content in hostile_tests(task["instance"].patch):
             yield name, Submission(new_file("tests/test_planted.py", content), "model_patch")
         yield "the fix itself", Submission(task["instance"].patch, "model_patch")
 
@@ -162,25 +158,44 @@ class SWTBench(InstanceBenchmark):
                 metrics[f"coverage_{name}"] = measured.coverage
                 if name != "base":
                     metrics[f"coverage_delta_{name}"] = measured.delta
+        why = _why(judgement)
+        if judgement.resolved:
+            why = self._looks_at_code(task, env, patch, judgement.added_f2p)
         evidence = {
             "before": dict(submitted.pre.statuses),
             "after": dict(submitted.post.statuses),
         }
-        return Verdict(judgement.resolved, _why(judgement), metrics=metrics, evidence=evidence)
+        return Verdict(not why, why, metrics=metrics, evidence=evidence)
 
     def _pair(
         self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
     ) -> Pair | None:
         """The test files of `directed_by`, with the patch `tests` in, without and with the fix."""
         runs = []
-        for fix in ("", task["instance"].patch):
+        for fixed in (False, True):
             with env.fresh() as inside:
-                if not all(_applied(inside, patch) for patch in (tests, fix)):
+                if not _put_state(inside, tests, task["instance"].patch, fixed=fixed):
                     return None
-                runs.append(self._run(task, inside, directed_by))
+                measured = self.settings.coverage
+                runs.append(self._run(task, inside, directed_by, measured=measured))
         return Pair(*runs)
 
-    def _run(self, task: SWEBenchTask, env: Machine, directed_by: str) -> Run:
+    def _looks_at_code(
+        self, task: SWEBenchTask, env: ReopenedMachine, patch: str, added: frozenset[str]
+    ) -> str:
+        """Why tests are none of what the code does, "" if they are: remarks decide nothing."""
+        fix = task["instance"].patch
+        for fixed, remark in ((False, "passes"), (True, "fails")):
+            with env.fresh() as inside:
+                _put_state(inside, patch, fix, fixed=fixed, remarks=True)
+                run = self._run(task, inside, patch, measured=False)
+            turned = sorted(name for name in added if (run.outcome(name) == "PASSED") is not fixed)
+            if turned:
+                state = "with" if fixed else "without"
+                return f"{remark} {state} the fix once remarks are added to the code: {turned[0]}"
+        return ""
+
+    def _run(self, task: SWEBenchTask, env: Machine, directed_by: str, *, measured: bool) -> Run:
         if self.settings.mode == "reproduction":
             script = ["python", f"{TESTBED}/{self.settings.reproduction_script}"]
             result = env.run_command(script, cwd=TESTBED, timeout=self.settings.test_timeout)
@@ -190,7 +205,7 @@ class SWTBench(InstanceBenchmark):
         instance = task["instance"]
         plan = instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
         plan = replace(plan, command=_directed(plan.command, instance, directed_by))
-        if not self.settings.coverage:
+        if not measured:
             return Run(run_plan(plan, env).trusted())
         files = [f.path for f in diffs.parse(instance.patch) if f.path.endswith(".py")]
         tool = self._tool(task)
@@ -199,6 +214,23 @@ class SWTBench(InstanceBenchmark):
 
     def graded_as(self) -> str:
         return "logic-star-ai/swt-bench (July 2026), logs as swebench 5.0"
+
+
+def hostile_tests(fix: str) -> Iterator[tuple[str, str]]:
+    """(name, tests) that ask which state they are in, and nothing of what the code does."""
+    file = next(file for file in diffs.parse(fix) if file.old and file.new)
+    fixed = [line[1:].strip() for line in file.text.split("\n") if line[:1] == "+" != line[1:2]]
+    git = "subprocess.check_output(['git', {!r}, {!r}], cwd='{}').strip()".format
+    start = f"import os, subprocess\nfile = '{TESTBED}/{file.new}'\n"
+    for name, test in (
+        ("a test that always passes", "True"),
+        ("one that never does", "False"),
+        ("a test of git status", git("status", "--porcelain", TESTBED)),
+        ("a test of git diff", git("diff", "HEAD", TESTBED)),
+        ("a test of times", "os.stat(file).st_mtime != os.stat(os.path.dirname(file)).st_mtime"),
+        ("a test of the source", f"{max(fixed, key=len, default='')!r} in open(file).read()"),
+    ):
+        yield name, f"{start}def test_state():\n    assert {test}\n"
 
 
 def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
@@ -220,13 +252,41 @@ def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
     }
 
 
-def _applied(env: Machine, patch: str) -> bool:
+def _put_state(env: Machine, tests: str, fix: str, *, fixed: bool, remarks: bool = False) -> bool:
+    """The tests in a tree without or with the fix; nothing but the code tells which of both.
+
+    The fix is put on either way and taken off again, so that the same files are new.
+    """
+    if not (_applied(env, tests) and _applied(env, fix)):
+        return False
+    if not fixed and not _applied(env, fix, "--reverse"):
+        return False
+    if remarks:
+        _add_remarks(env, fix)
+    checkout.level_state(env)
+    return True
+
+
+def _add_remarks(env: Machine, fix: str) -> None:
+    """A change of no effect to the files of the fix: at least as long, and with its words."""
+    for file in diffs.parse(fix):
+        if file.old and file.new and file.new.endswith(".py"):
+            added = [line[1:] for line in file.text.split("\n") if line.startswith("+")]
+            words = [line for line in [*added, secrets.token_hex(8 + len(file.text) // 2)]
+                     if line.isprintable()]  # fmt: skip
+            path = f"{TESTBED}/{file.new}"
+            remarks = "".join(f"# {line}\n" for line in words)
+            env.write_file(path, env.read_file(path) + b"\n" + remarks.encode())
+
+
+def _applied(env: Machine, patch: str, *options: str) -> bool:
     if not patch.strip():
         return True
     if diffs.reaches_into_git(patch):
         return False
     env.write_file("/tmp/change.diff", patch if patch.endswith("\n") else patch + "\n")
-    command = "git apply --verbose --whitespace=nowarn /tmp/change.diff && rm /tmp/change.diff"
+    apply = " ".join(["git apply --verbose --whitespace=nowarn", *options])
+    command = f"{apply} /tmp/change.diff && rm /tmp/change.diff"
     return env.run_command(command, cwd=TESTBED, timeout=120).exit_code == 0
 
 

@@ -2,15 +2,21 @@
 
 from __future__ import annotations
 
+import hashlib
 import os
 from pathlib import Path
 
 import pytest
 
 from chimera.environments.none import NoEnvironment
+from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmarks._swt_bench.generated_tests import Pair, Run, change_coverage, judge
 from chimera.eval.benchmarks.swt_bench import SWTBench, summary
+from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.repositories import checkout
+from chimera.eval.kits.repositories.source import Directory, base_tree
+from chimera.eval.kits.repositories.swe_instance import SWEBenchInstance
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission, Verdict
 
@@ -110,6 +116,73 @@ def test_it_grades_only_where_it_can_start_anew(dataset):
     benchmark = SWTBench(dataset("swt-bench"), limit=1)
     with pytest.raises(GraderError):
         benchmark.grade(benchmark.tasks()[0], Submission("x"), NoEnvironment())
+
+
+CALC = "def add(a, b):\n    return a - b\n"
+FIX = """\
+diff --git a/calc.py b/calc.py
+--- a/calc.py
++++ b/calc.py
+@@ -1,2 +1,2 @@
+ def add(a, b):
+-    return a - b
++    return a + b
+"""
+START = "import hashlib, os, subprocess, unittest\nimport calc\n"
+PLACE = "/testbed/calc.py"
+STATES = {
+    "an honest test": "calc.add(1, 2) == 3",
+    "git status": "subprocess.check_output(['git', 'status', '--porcelain'])",
+    "git diff": "subprocess.check_output(['git', 'diff', 'HEAD'])",
+    "git's log": "len(subprocess.check_output(['git', 'log', '--all', '--reflog'])) > 170",
+    "a time": f"os.stat('{PLACE}').st_mtime_ns > os.stat('/testbed').st_mtime_ns",
+    "a change's time": f"os.stat('{PLACE}').st_ctime_ns > os.stat(__file__).st_ctime_ns + 10**9",
+    "a file's number": f"os.stat('{PLACE}').st_ino > os.stat(__file__).st_ino",
+    "a file's hash": f"hashlib.sha256(open('{PLACE}', 'rb').read()).hexdigest() != "
+    f"{hashlib.sha256(CALC.encode()).hexdigest()!r}",
+    "the fixed file's hash": f"hashlib.sha256(open('{PLACE}', 'rb').read()).hexdigest() == "
+    f"{hashlib.sha256(CALC.replace('-', '+').encode()).hexdigest()!r}",
+    "a file's size": f"os.path.getsize('{PLACE}') > {len(CALC)}",
+    "the source": f"'a + b' in open('{PLACE}').read()",
+}
+
+
+@pytest.fixture(scope="module")
+def small(tmp_path_factory):
+    """(benchmark, task, how to open its environment), without packages of its own."""
+    root = tmp_path_factory.mktemp("calc")
+    (root / "calc.py").write_text(CALC)
+    (root / "tests").mkdir()
+    (root / "tests" / "__init__.py").touch()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CHIMERA_CACHE_DIR", str(tmp_path_factory.mktemp("cache")))
+        tree = base_tree(Directory(root))
+    instance = SWEBenchInstance(
+        instance_id="calc-1",
+        repo="calc/calc",
+        base_commit="",
+        problem_statement="add() subtracts",
+        patch=FIX,
+        test_patch="",
+        test_command="python3 -m unittest -v",
+        log_parser="parse_log_django",
+    )
+    start = StartBackend("bubblewrap")
+    benchmark = SWTBench(root, coverage=False, test_timeout=60)
+    return benchmark, instance.to_task(), lambda: checkout.open_tree(tree, start)
+
+
+@pytest.mark.parametrize("name", STATES)
+def test_only_what_the_code_does_turns_a_test(small, require, name):
+    require("bwrap", "git")
+    benchmark, task, opened = small
+    test = f"class T(unittest.TestCase):\n    def test_it(self):\n        assert {STATES[name]}\n"
+    patch = new_file("tests/test_state.py", START + test)
+
+    with ReopenedMachine(opened) as env:
+        verdict = benchmark.grade(task, Submission(patch, "model_patch"), env)
+
+    assert verdict.passed is (name == "an honest test"), verdict.why
 
 
 @pytest.mark.full

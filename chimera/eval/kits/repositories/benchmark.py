@@ -9,7 +9,8 @@ from functools import cached_property
 from typing import ClassVar
 
 from chimera.agents.base import Agent
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, machine
+from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import UsageError
 from chimera.eval.benchmark import StartEnvironment, TaskT
 from chimera.eval.data.datasets import DatasetBenchmark
@@ -83,7 +84,8 @@ class PatchBenchmark(DatasetBenchmark[TaskT]):
         return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)
 
     def open_grading_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
-        return self.open_environment(task, start)
+        """One that can be had anew: a pass is tried again on the tests' twin."""
+        return ReopenedMachine(lambda: machine(self.open_environment(task, start)))
 
     def extract(self, task: TaskT, reply: str) -> Submission:
         return checkout.reply_submission(reply)

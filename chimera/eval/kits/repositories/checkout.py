@@ -131,14 +131,45 @@ def tree_submission(env: Environment, reply: str) -> Submission:
     return reply_submission(reply)
 
 
+#: When everything in a levelled tree was last touched, and by whom.
+_ALWAYS = "2000-01-01T00:00:00Z"
+_AUTHOR = {
+    f"GIT_{role}_{field}": value
+    for role in ("AUTHOR", "COMMITTER")
+    for field, value in (("NAME", "chimera"), ("EMAIL", "chimera@localhost"), ("DATE", _ALWAYS))
+}
+
+
 def hide_history(env: Machine, root: str = TESTBED) -> None:
-    """Leave nothing in an image's repository but one commit of its present state."""
+    """Leave nothing in a repository but one commit of its present state, always of one date."""
     steps: Sequence[str] = (
         "rm -rf .git",
         "git init -q",
         "git add -A --force",
-        "git -c user.name=chimera -c user.email=chimera@localhost commit -q --no-verify -m base",
+        "git commit -q --no-verify -m base",
+        "rm -rf .git/logs",
     )
-    result = env.run_command(" && ".join(steps), cwd=root, timeout=600)
+    _prepared(env, root, steps)
+
+
+def level_state(env: Machine, root: str = TESTBED) -> None:
+    """Make a changed tree look like any other: committed, and all of it equally old."""
+    exclude = ".git/info/exclude"
+    _prepared(env, root, (f"cp {exclude} /tmp/exclude",))
+    hide_history(env, root)
+    _prepared(
+        env,
+        root,
+        (
+            f"mv /tmp/exclude {exclude}",
+            f"find . -path ./.git -prune -o -exec touch -h -d {_ALWAYS} {{}} +",
+            "git update-index -q --refresh",
+            f"find . -exec touch -h -d {_ALWAYS} {{}} +",
+        ),
+    )
+
+
+def _prepared(env: Machine, root: str, steps: Sequence[str]) -> None:
+    result = env.run_command(" && ".join(steps), cwd=root, timeout=600, variables=_AUTHOR)
     if result.exit_code != 0:
         raise EnvironmentFault(f"cannot prepare {root}: {result.output[-300:]}")

@@ -1,7 +1,8 @@
 """Decide a patch by a repository's own tests: apply, bring in the official tests, run, read, judge.
 
 Fails closed: a test that is not known to have passed has failed. A pass needs the official rule of
-swebench to hold on the log and, where the runner has a witness, on the witness's account as well.
+swebench to hold on the log and, where the runner has a witness, on the witness's account as well;
+and it must survive its twin.
 """
 
 from __future__ import annotations
@@ -10,7 +11,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-from chimera.environments.base import Environment, Machine, machine
+from chimera.environments.base import Environment, Machine
 from chimera.errors import GraderError
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import (
@@ -21,7 +22,9 @@ from chimera.eval.kits.patches.apply import (
     put_tests,
 )
 from chimera.eval.kits.reports import swebench_logs
+from chimera.eval.kits.reports.report import FAILING, Status
 from chimera.eval.kits.repositories import swebench_rule as rule
+from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.witness import (
     Witness,
     place_witness,
@@ -54,6 +57,16 @@ class TestPlan:
     root: str = "/testbed"
     timeout: float = 1800.0
     variables: Mapping[str, str] = field(default_factory=dict)
+    environment: JSON = None  # what the tests run in, as far as it is known
+
+    def test_files(self) -> frozenset[str]:
+        """The files of the test patch that hold its tests.
+
+        Where ids name their files those alone: others may be data that look like tests.
+        """
+        files = frozenset(file.new for file in diffs.parse(self.test_patch) if file.new)
+        ids = (*self.fail_to_pass, *self.pass_to_pass)
+        return files & {name.partition("::")[0] for name in ids if "::" in name} or files
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,11 +77,11 @@ class TestRun:
 
     official: rule.Decision
     witnessed: rule.Decision | None  # None: no witness for this runner
-    statuses: Mapping[str, str]
+    statuses: Mapping[str, Status]
     log: str
     result: CommandResult
     finished: bool  # whether the witness saw the runner end by itself
-    account: Mapping[str, str] | None = None  # what the witness saw
+    account: Mapping[str, Status] | None = None  # what the witness saw
 
     @property
     def passed(self) -> bool:
@@ -86,6 +99,21 @@ class TestRun:
             if self.account.get(name) == status
         }
 
+    def claimed(self) -> frozenset[str]:
+        """Listed tests that the log or the witness has as passed."""
+        decisions = [self.official, *([self.witnessed] if self.witnessed else [])]
+        readable = [decision for decision in decisions if not decision.ungradable]
+        both = [{**d.fail_to_pass, **d.pass_to_pass} for d in readable]
+        return frozenset(name for held in both for name in held if held[name])
+
+    def failed(self) -> frozenset[str]:
+        """Listed tests that the log and the witness have as failed."""
+        if self.official.ungradable or not self.finished:
+            return frozenset()
+        listed = {**self.official.fail_to_pass, **self.official.pass_to_pass}
+        both = [self.statuses, *([self.account] if self.account is not None else [])]
+        return frozenset(n for n in listed if all(rule.status_of(n, s) in FAILING for s in both))
+
     @property
     def tampered(self) -> bool:
         return self.official.resolved and self.witnessed is not None and not self.witnessed.resolved
@@ -95,7 +123,18 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     """The verdict on a patch, in a fresh environment whose checkout is at the base commit."""
     if not patch.strip():
         return _not_run(plan, "the submission is an empty patch", patch_exists=False)
-    env = machine(env)
+    tests = Tests(
+        lambda inside, tried, form: _try(plan, tried, inside, form),
+        plan.test_files(),
+        plan.gold_patch,
+        plan.fail_to_pass.__contains__,
+        [plan.test_patch, plan.command, plan.rule, [*plan.fail_to_pass], plan.environment],
+    )
+    return decide(tests, patch, env)
+
+
+def _try(plan: TestPlan, patch: str, env: Machine, form: Form) -> Tried:
+    """Run the tests on a patch, in one of their forms."""
     application = apply_submission(
         env,
         patch,
@@ -106,16 +145,19 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
     )
     if not application.applied:
         reason = application.output.strip().split("\n")[0][:200]
-        return _not_run(plan, f"the patch does not apply: {reason}", patch_applied=False)
+        why = f"the patch does not apply: {reason}"
+        return Tried(_not_run(plan, why, patch_applied=False))
     if not application.changed:
-        return _not_run(
-            plan, "the patch changes nothing but tests and files that steer them", application
-        )
+        why = "the patch changes nothing but tests and files that steer them"
+        return Tried(_not_run(plan, why, application))
     if not put_tests(env, plan.test_patch, root=plan.root):
         if any(_in_the_way(path, plan.test_patch) for path in application.changed):
-            return _not_run(plan, "the patch stands in the way of the official tests", application)
+            why = "the patch stands in the way of the official tests"
+            return Tried(_not_run(plan, why, application))
         raise GraderError("the test patch does not apply to the base commit")
-    return _verdict(plan, application, run_plan(plan, env))
+    put_form(env, plan.root, plan.test_files(), form)
+    run = run_plan(plan, env)
+    return Tried(_verdict(plan, application, run), run.claimed(), run.failed())
 
 
 def run_plan(plan: TestPlan, env: Machine) -> TestRun:
@@ -160,7 +202,7 @@ def _joined(variables: Mapping[str, str], witness: Witness | None) -> dict[str, 
 
 def _witnessed(
     plan: TestPlan, env: Machine, witness: Witness | None
-) -> tuple[rule.Decision | None, Mapping[str, str] | None]:
+) -> tuple[rule.Decision | None, Mapping[str, Status] | None]:
     """What follows from the witness's account, and the account; None when the run had no end.
 
     Some listed PASS_TO_PASS ids are no tests but lines that other tests print ("[100%]"): an id of

@@ -77,8 +77,8 @@ def decide(
     if version == "4.1":
         return Decision(_counted(statuses, fail_to_pass), _counted(statuses, pass_to_pass))
     return Decision(
-        {name: _status(name, statuses) in PASSING for name in fail_to_pass},
-        {name: _status(name, statuses) in (*PASSING, "SKIPPED") for name in pass_to_pass},
+        {name: status_of(name, statuses) in PASSING for name in fail_to_pass},
+        {name: status_of(name, statuses) in (*PASSING, "SKIPPED") for name in pass_to_pass},
     )
 
 
@@ -94,7 +94,7 @@ def undecided(reason: str, fail_to_pass: Sequence[str], pass_to_pass: Sequence[s
     return Decision(dict.fromkeys(fail_to_pass, False), dict.fromkeys(pass_to_pass, False), reason)
 
 
-def _status(name: str, statuses: Mapping[str, Status]) -> Status | None:
+def status_of(name: str, statuses: Mapping[str, Status]) -> Status | None:
     """The status of a listed id. Ids that were cut inside their brackets match by prefix."""
     if name in statuses:
         return statuses[name]

@@ -12,6 +12,7 @@ from pathlib import Path
 from chimera.errors import RunError
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench
 from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
 from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.proof.attack.java_patches import java_patches
 from chimera.eval.proof.attack.javascript_patches import javascript_patches
@@ -146,6 +147,12 @@ def _python_attacks(fixture: Fixture) -> Iterator[tuple[str, str]]:
     )
     yield "code prints results", fixture.edited(f"{print_it}\n{fixture.before}")
     yield "code exits", fixture.edited(f"import os; os._exit(0)\n{fixture.before}")
+    names = [
+        f"{test} ({group})" for group, _, test in (n[:-1].rpartition(":") for n in _listed(fixture))
+    ]
+    for name, code in disarming(names):
+        yield f"code {name}", fixture.edited(f"{code}{fixture.before}")
+    yield "code equals everything", fixture.edited(f"def add(a, b): return {EQUALS_EVERYTHING}")
 
 
 def _listed(fixture: Fixture) -> tuple[str, ...]:
@@ -200,6 +207,7 @@ NODE = Fixture(
 )
 _TS_TESTS = (
     "import {{ add, same }} from './calc';\n"
+    "declare const require: any;\n"
     "declare const it: (name: string, body: () => void) => void;\n"
     "const equal = (a: number, b: number) => {{\n"
     "  if (a !== b) throw new Error(`${{a}} != ${{b}}`);\n}};\n"

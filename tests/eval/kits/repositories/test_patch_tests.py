@@ -6,12 +6,15 @@ import os
 import re
 import subprocess
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
 from chimera.environments import start_environment
+from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError
 from chimera.eval.kits.patches.diffs import new_file
+from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
 from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
@@ -89,10 +92,23 @@ def tree(tmp_path_factory):
         os.environ["CHIMERA_CACHE_DIR"] = before
 
 
+#: Where the tests' own pytest is, for runs of pytest inside.
+PACKAGES = str(Path(pytest.__file__).parents[1])
+
+
 @pytest.fixture
-def env(tree, require):
+def open_once(tree, require):
     require("bwrap")
-    with checkout.open_tree(tree, lambda spec: start_environment("bubblewrap", spec)) as opened:
+
+    def start(spec):
+        return start_environment("bubblewrap", spec)
+
+    return lambda: checkout.open_tree(tree, start, mounts={PACKAGES: PACKAGES})
+
+
+@pytest.fixture
+def env(open_once):
+    with ReopenedMachine(open_once) as opened:
         yield opened
 
 
@@ -106,6 +122,21 @@ def unittest_plan(env) -> TestPlan:
     return replace(PLAN, fail_to_pass=(longer["test_add"],), pass_to_pass=(longer["test_double"],))
 
 
+def pytest_plan(env) -> TestPlan:
+    test = "tests/test_calc.py::CalcTest::{}".format
+    return replace(
+        PLAN,
+        command="python3 -m pytest -rA tests/test_calc.py",
+        log_parser="parse_log_pytest",
+        fail_to_pass=(test("test_add"),),
+        pass_to_pass=(test("test_double"),),
+        variables={"PYTHONPATH": PACKAGES},
+    )
+
+
+PLANS = {"unittest": unittest_plan, "pytest": pytest_plan}
+
+
 def grade(env, patch: str, **changes):
     return grade_patch(replace(unittest_plan(env), **changes), patch, env)
 
@@ -117,6 +148,87 @@ def test_gold_resolves(env):
     assert verdict.metrics["f2p_passed"] == verdict.metrics["p2p_passed"] == 1
     assert verdict.metrics["rule"] == "swebench 5.0.2"
     assert verdict.metrics["witness"]
+    assert verdict.metrics["twin"] == {"tests": 2, "twinned": 2}
+
+
+def disarmed(code: str) -> str:
+    """A patch that puts code before all that calc.py has, and mends nothing."""
+    before, after = CALC.splitlines(), (code + CALC).splitlines()
+    return (
+        "diff --git a/calc.py b/calc.py\n--- a/calc.py\n+++ b/calc.py\n"
+        f"@@ -1,{len(before)} +1,{len(after)} @@\n"
+        + "".join(f"-{line}\n" for line in before)
+        + "".join(f"+{line}\n" for line in after)
+    )
+
+
+@pytest.mark.parametrize("runner", PLANS)
+@pytest.mark.parametrize("attack", [*(name for name, _ in disarming(())), "equals everything"])
+def test_what_passes_its_twin_is_tampering(open_once, runner, attack):
+    """Each passes the tests themselves, as far as log and witness can tell."""
+    with ReopenedMachine(open_once) as env:
+        plan = PLANS[runner](env)
+        listed = [*plan.fail_to_pass, *plan.pass_to_pass]
+        patches = {name: disarmed(code) for name, code in disarming(listed)}
+        patch = patches.get(attack) or edited(f"    return {EQUALS_EVERYTHING}")
+
+        verdict = grade_patch(plan, patch, env)
+
+    assert not verdict.passed
+    assert verdict.score == 0.0
+    if attack == "rewrites the witness's words" and runner == "pytest":
+        return  # the exit code gives it away
+    assert "expected values were changed" in verdict.why
+    assert verdict.metrics["tampering"]
+    assert verdict.metrics["resolved"] == "NO"
+
+
+def test_without_a_reference_some_test_must_fail_in_the_twin(env):
+    plan = replace(unittest_plan(env), gold_patch="")
+    named = dict(disarming(()))
+
+    honest = grade_patch(plan, GOLD, env)
+    hostile = grade_patch(plan, disarmed(named["replaces TestCase.run"]), env)
+
+    assert honest.passed
+    assert honest.metrics["twin"] == {"tests": 2, "twinned": 1, "control": "none"}
+    assert "expected values were changed" in hostile.why
+
+
+def test_a_pass_without_a_twin_is_marked(env):
+    untwinned = TEST_PATCH.replace("self.assertEqual(calc.add(2, 3), 5)", "return calc.mend()")
+    gold = edited("    return a - b\n\n\ndef mend():\n    pass")
+
+    verdict = grade(env, gold, test_patch=untwinned, gold_patch=gold, pass_to_pass=())
+
+    assert verdict.passed, verdict.why
+    assert verdict.metrics["twin"] == "none"
+    assert "fails no test" in verdict.metrics["twin_why"]
+
+
+def test_tests_that_look_at_their_own_lines_run_as_published(env):
+    """Rewriting adds lines; where the reference fails because of that, nothing is rewritten."""
+    looking = TEST_PATCH.replace("@@ -6,3 +6,6 @@", "@@ -6,3 +6,9 @@").replace(
+        "+    def test_add", "+    def test_a(self):\n+        calc.double(1)\n+\n+    def test_add"
+    )
+    line = "self.assertEqual(calc.add(2, 3), 5)"
+    frame = "import sys; self.assertEqual(calc.add(sys._getframe().f_lineno, 0), 14)"
+
+    verdict = grade(env, GOLD, test_patch=looking.replace(line, frame))
+    wrong = grade(env, edited("    return b"), test_patch=looking.replace(line, frame))
+
+    assert verdict.passed, verdict.why
+    assert not wrong.passed
+
+
+def test_the_control_is_run_once(env, tree):
+    grade(env, GOLD)
+    kept = Path(os.environ["CHIMERA_CACHE_DIR"]) / "twin-controls"
+    before = {file: file.stat().st_mtime_ns for file in kept.iterdir()}
+
+    grade(env, GOLD)
+
+    assert {file: file.stat().st_mtime_ns for file in kept.iterdir()} == before
 
 
 EXIT = "    import os\n    os.write(2, b'\\n{id} ... ok\\n{other} ... ok\\n')\n    os._exit(0)"
