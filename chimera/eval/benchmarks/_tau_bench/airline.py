@@ -8,12 +8,10 @@ from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CalculatingTools
 from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
     Record,
     attribute,
     checked,
     model,
-    normalised,
     tool,
 )
 
@@ -141,10 +139,6 @@ _database = model(
     users=dict[str, _user],  # type: ignore[valid-type]
     reservations=dict[str, Reservation],  # type: ignore[valid-type]
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
 
 
 def _dumped(values: Any) -> Any:

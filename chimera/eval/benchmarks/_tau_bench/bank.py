@@ -6,10 +6,9 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
-from chimera.eval.benchmarks._tau_bench.kernel import Database, Toolkit, deep_update
+from chimera.eval.benchmarks._tau_bench.kernel import Database, Toolkit
 
 NOW = datetime.datetime(2025, 11, 14, 3, 40)
 TODAY = "11/14/2025"
@@ -39,15 +38,6 @@ TABLES = (
     "debit_card_disputes",
     "interest_discrepancy_reports",
 )
-
-
-def load(raw: Mapping[str, Any]) -> Database:
-    """Every table with its records and notes; what is no table is left out."""
-    db = {}
-    for name in TABLES:
-        table = raw.get(name) or {}
-        db[name] = {"data": dict(table.get("data") or {}), "notes": table.get("notes") or ""}
-    return db
 
 
 class Answer(Exception):
@@ -160,8 +150,14 @@ class Bank(Toolkit):
         except Answer as answer:
             return str(answer)
 
-    def update_db(self, changes: Mapping[str, Any]) -> None:
-        self.db = load(deep_update(self.db, deepcopy(changes)))
+    @classmethod
+    def load(cls, raw: Any) -> Database:
+        """Every table with its records and notes; what is no table is left out."""
+        db = {}
+        for name in TABLES:
+            table = raw.get(name) or {}
+            db[name] = {"data": dict(table.get("data") or {}), "notes": table.get("notes") or ""}
+        return db
 
     def table(self, name: str) -> dict[str, Any]:
         data: dict[str, Any] = self.db[name]["data"]

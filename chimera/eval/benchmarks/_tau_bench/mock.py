@@ -3,16 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CounterTools
 from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
     Record,
     Toolkit,
     checked,
     model,
-    normalised,
     tool,
 )
 
@@ -29,14 +27,6 @@ _notification = model(
     task_id=(str | None, None),
 )
 _user_database = model("MockUserDB", notifications=(dict[str, _notification], {}))  # type: ignore[valid-type]
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
-
-
-def load_user(raw: Any) -> Database:
-    return normalised(_user_database, raw)
 
 
 class MockTools(CounterTools):

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from chimera.eval.benchmarks._tau_bench.kernel import Database, model, normalised
+from chimera.eval.benchmarks._tau_bench.kernel import model
 
 Signal = Literal["none", "poor", "fair", "good", "excellent"]
 Technology = Literal["none", "2G", "3G", "4G", "5G"]
@@ -145,7 +145,3 @@ PhoneDatabase = model(
     device=(_device, _device()),
     surroundings=(_surroundings, _surroundings()),
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(PhoneDatabase, raw)

@@ -8,11 +8,9 @@ from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CalculatingTools
 from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
     Record,
     checked,
     model,
-    normalised,
     tool,
 )
 
@@ -67,10 +65,6 @@ _database = model(
     users=dict[str, _user],  # type: ignore[valid-type]
     orders=dict[str, _order],  # type: ignore[valid-type]
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
 
 
 class RetailTools(CalculatingTools):

@@ -9,11 +9,9 @@ from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CounterTools
 from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
     Record,
     Toolkit,
     model,
-    normalised,
     tool,
 )
 
@@ -109,10 +107,6 @@ _database = model(
     bills=(list[_bill], []),  # type: ignore[valid-type]
     devices=(list[_device], []),  # type: ignore[valid-type]
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
 
 
 def _item(description: str, amount: float) -> dict[str, Any]:
