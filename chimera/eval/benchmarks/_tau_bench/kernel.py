@@ -125,6 +125,12 @@ class Toolkit:
         """What a tool raises when it will not do what it is asked; values fill the places in it."""
         return ValueError(text.format(*values) if values else text)
 
+    def _find(self, table: str, label: str, key: str) -> Any:
+        """A record by its key."""
+        if key not in self.db[table]:
+            raise self._refusal(f"{label} {key} not found")
+        return self.db[table][key]
+
     def run_function(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a public method by name: a tool, a set-up function or an assertion of a task."""
         function = None if name.startswith("_") or name in RESERVED else getattr(self, name, None)
