@@ -7,13 +7,7 @@ from copy import deepcopy
 from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CalculatingTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Record,
-    attribute,
-    checked,
-    model,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, attribute, checked, model, tool
 
 NOW = "2024-05-15T15:00:00"
 NEW_RESERVATION_IDS = ("HATHAT", "HATHAU", "HATHAV")
@@ -50,13 +44,7 @@ Insurance = Literal["yes", "no"]
 _seats = dict[Cabin, int]
 _name = model("Name", first_name=str, last_name=str)
 _address = model(
-    "Address",
-    address1=str,
-    address2=(str | None, None),
-    city=str,
-    country=str,
-    state=str,
-    zip=str,
+    "Address", address1=str, address2=(str | None, None), city=str, country=str, state=str, zip=str
 )
 Payment = model("Payment", payment_id=str, amount=int)
 Passenger = model("Passenger", first_name=str, last_name=str, dob=str)

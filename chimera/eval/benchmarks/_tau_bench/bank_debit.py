@@ -114,8 +114,7 @@ class DebitCardTools(Bank):
             f"Error: Insufficient funds for fees. Total fees: ${total:.2f}. "
             f"Current balance: ${holdings:.2f}",
         )
-        seed = f"debit_card_order:{account_id}:{user_id}:{speed}"
-        key = f"dcord_{digest_id(seed, 12)}"
+        key = f"dcord_{digest_id(f'debit_card_order:{account_id}:{user_id}:{speed}', 12)}"
         record = {
             "order_id": key,
             "account_id": account_id,
@@ -133,29 +132,25 @@ class DebitCardTools(Bank):
         }
         refusal = "Error: Failed to create debit card order. Order may already exist."
         need(self._add("debit_card_orders", key, record), refusal)
+        charged = "Total Fees: $0 (No additional charges)"
         if total > 0:
             self._charge_card_fees(account_id, key, fees, holdings, total)
-        card_id = self._issue_card(account_id, user_id, look)
-        lines = [
-            "Debit Card Order Confirmed",
-            f"Order ID: {key}",
-            f"Card ID: {card_id}",
-            f"Linked Account: {account_id}",
-            f"Delivery Option: {speed}",
-            f"Card Design: {look}",
-            f"Shipping Address: {address}",
-            f"Expected Delivery: {DELIVERY[speed]}",
-            "",
+            charged = (
+                f"Total Fees: ${total:.2f} ({', '.join(_shown_fees(fees, ': '))}) - CHARGED to "
+                f"account {account_id}\nNew Account Balance: ${holdings - total:.2f}"
+            )
+        return (
+            "Debit Card Order Confirmed\n"
+            f"Order ID: {key}\n"
+            f"Card ID: {self._issue_card(account_id, user_id, look)}\n"
+            f"Linked Account: {account_id}\n"
+            f"Delivery Option: {speed}\n"
+            f"Card Design: {look}\n"
+            f"Shipping Address: {address}\n"
+            f"Expected Delivery: {DELIVERY[speed]}\n\n"
             "Note: Card will arrive with status PENDING. Customer must call to activate after "
-            "receiving the card.",
-        ]
-        if total > 0:
-            charged = ", ".join(_shown_fees(fees, ": "))
-            lines.append(f"Total Fees: ${total:.2f} ({charged}) - CHARGED to account {account_id}")
-            lines.append(f"New Account Balance: ${holdings - total:.2f}")
-        else:
-            lines.append("Total Fees: $0 (No additional charges)")
-        return "\n".join(lines)
+            f"receiving the card.\n{charged}"
+        )
 
     def _holdings_for_card(self, account_id: str, user_id: str) -> float:
         """What is on an account that may have a (first or next) debit card."""

@@ -10,8 +10,9 @@ from inspect import Parameter, Signature, signature
 from typing import Any
 
 from chimera.eval.benchmarks._tau_bench.bank import need
-from chimera.eval.benchmarks._tau_bench.kernel import FunctionT, Kind, tool
+from chimera.eval.benchmarks._tau_bench.kernel import FunctionT, Kind, check_arguments, tool
 
+KEYWORD = Parameter.KEYWORD_ONLY
 UNNAMED = "Error: Missing required parameters."
 IN_BRACKETS = "Error: Missing required parameters ({})."
 LISTED = "Error: Missing required parameters. Required: {}."
@@ -35,22 +36,19 @@ def inner(kind: Kind) -> Callable[[FunctionT], Any]:
     and it may take them as `**given`, in that order; one with a default it names itself."""
 
     def mark(function: FunctionT) -> Any:
-        stated = tool_texts()[function.__name__]["parameters"]
+        own = signature(function).parameters
+        stated = [
+            own.get(name, Parameter(name, KEYWORD)).replace(kind=KEYWORD)
+            for name in tool_texts()[function.__name__]["parameters"]
+        ]
+        whole = Signature([own["self"], *stated])
 
         @wraps(function)
         def in_order(self: Any, **given: Any) -> Any:
-            return function(self, **{name: given[name] for name in stated if name in given})
+            check_arguments(function.__qualname__, whole, {"self": self, **given})
+            return function(self, **{p.name: given[p.name] for p in stated if p.name in given})
 
-        own = dict(signature(function).parameters)
-        parameters = [own.pop("self")] + [
-            Parameter(
-                name,
-                Parameter.KEYWORD_ONLY,
-                default=getattr(own.get(name), "default", Parameter.empty),
-            )
-            for name in stated
-        ]
-        in_order.__dict__["__signature__"] = Signature(parameters)
+        in_order.__dict__["__signature__"] = whole
         return tool(kind, discoverable=True)(in_order)
 
     return mark

@@ -150,10 +150,7 @@ class TauEnvironment(Environment):
     capabilities = frozenset({"dialogue"})
 
     def __init__(
-        self,
-        conversation: Conversation,
-        functions: Sequence[ToolFunction],
-        system_prompt: str,
+        self, conversation: Conversation, functions: Sequence[ToolFunction], system_prompt: str
     ) -> None:
         self.conversation = conversation
         self.system_prompt = system_prompt

@@ -189,19 +189,18 @@ class LegacyRetail(LegacyToolkit, RetailTools):
         if "gift_card" in method_id:
             super()._credit(order, method_id, amount)
 
-    def _address(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        return dict(fields)
+    def _address(self, **fields: str) -> dict[str, Any]:
+        return fields
 
     def _check_pending(self, order: dict[str, Any]) -> None:
         if order["status"] != "pending":
             raise self._refusal("Non-pending order cannot be modified")
 
-    def _replacement(self, item: dict[str, Any], new: str) -> dict[str, Any]:
+    def _replacement(self, item: dict[str, Any], new: str) -> Any:
         variant = self.db["products"][item["product_id"]]["variants"].get(new)
         if not (variant and variant["available"]):
             raise self._refusal("New item {} not found or available", new)
-        found: dict[str, Any] = variant
-        return found
+        return variant
 
     def _check_new(self, old: str, new: str) -> None:
         """An item may be replaced by itself here."""

@@ -6,13 +6,7 @@ from collections.abc import Mapping, Sequence
 from typing import ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CounterTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Record,
-    Toolkit,
-    checked,
-    model,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, Toolkit, checked, model, tool
 
 Status = Literal["pending", "completed"]
 
