@@ -7,15 +7,7 @@ from copy import deepcopy
 from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CalculatingTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
-    Record,
-    attribute,
-    checked,
-    model,
-    normalised,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, attribute, checked, model, tool
 
 NOW = "2024-05-15T15:00:00"
 NEW_RESERVATION_IDS = ("HATHAT", "HATHAU", "HATHAV")
@@ -52,13 +44,7 @@ Insurance = Literal["yes", "no"]
 _seats = dict[Cabin, int]
 _name = model("Name", first_name=str, last_name=str)
 _address = model(
-    "Address",
-    address1=str,
-    address2=(str | None, None),
-    city=str,
-    country=str,
-    state=str,
-    zip=str,
+    "Address", address1=str, address2=(str | None, None), city=str, country=str, state=str, zip=str
 )
 Payment = model("Payment", payment_id=str, amount=int)
 Passenger = model("Passenger", first_name=str, last_name=str, dob=str)
@@ -143,10 +129,6 @@ _database = model(
 )
 
 
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
-
-
 def _dumped(values: Any) -> Any:
     """Checked objects as the plain dicts that other models accept."""
     return (
@@ -156,9 +138,26 @@ def _dumped(values: Any) -> Any:
     )
 
 
+def _shown(flight: dict[str, Any], day: dict[str, Any]) -> Record:
+    return Record(
+        flight_number=flight["flight_number"],
+        origin=flight["origin"],
+        destination=flight["destination"],
+        status="available",
+        scheduled_departure_time_est=flight["scheduled_departure_time_est"],
+        scheduled_arrival_time_est=flight["scheduled_arrival_time_est"],
+        date=None,
+        available_seats=day["available_seats"],
+        prices=day["prices"],
+    )
+
+
 class AirlineTools(CalculatingTools):
     official = "AirlineTools"
     database = _database
+    #: What a booking gets when all the new ids are taken.
+    last_reservation_id: ClassVar[str | None] = None
+    booking_takes_seats: ClassVar[bool] = True
     arguments: ClassVar[Mapping[str, str]] = {
         "user_id": "Id of the customer, e.g. 'sara_doe_496'.",
         "reservation_id": "Id of the reservation, e.g. 'ZFA04Y'.",
@@ -182,32 +181,25 @@ class AirlineTools(CalculatingTools):
             return [checked(kind, value) for value in values]
         return values
 
-    def _payment(self, payment_id: str, amount: int) -> dict[str, Any]:
-        return dict(checked(Payment, {"payment_id": payment_id, "amount": amount}))
+    def _checked(self, kind: Any, **fields: Any) -> Record:
+        return checked(kind, fields)
 
-    def _find(self, table: str, label: str, key: str) -> dict[str, Any]:
-        if key not in self.db[table]:
-            raise self._refusal(f"{label} {key} not found")
-        found: dict[str, Any] = self.db[table][key]
-        return found
-
-    def _user(self, user_id: str) -> dict[str, Any]:
+    def _user(self, user_id: str) -> Any:
         return self._find("users", "User", user_id)
 
-    def _reservation(self, reservation_id: str) -> dict[str, Any]:
+    def _reservation(self, reservation_id: str) -> Any:
         return self._find("reservations", "Reservation", reservation_id)
 
-    def _flight(self, flight_number: str) -> dict[str, Any]:
+    def _flight(self, flight_number: str) -> Any:
         return self._find("flights", "Flight", flight_number)
 
-    def _day(self, flight_number: str, date: str) -> dict[str, Any]:
+    def _day(self, flight_number: str, date: str) -> Any:
         flight = self._flight(flight_number)
         if date not in flight["dates"]:
             raise self._refusal(f"Flight {flight_number} not found on date {date}")
-        day: dict[str, Any] = flight["dates"][date]
-        return day
+        return flight["dates"][date]
 
-    def _bookable_day(self, number: str, date: str, cabin: str, travellers: int) -> dict[str, Any]:
+    def _bookable_day(self, number: str, date: str, cabin: str, travellers: int) -> Any:
         day = self._day(number, date)
         if day["status"] != "available":
             raise self._refusal(f"Flight {number} not available on date {date}")
@@ -215,34 +207,20 @@ class AirlineTools(CalculatingTools):
             raise self._refusal(f"Not enough seats on flight {number}")
         return day
 
+    def _open(self, flight: dict[str, Any], date: str) -> bool:
+        return date in flight["dates"] and flight["dates"][date]["status"] == "available"
+
     def _available(
-        self, date: str, origin: str | None, destination: str | None, leave_after: str | None = None
+        self, date: str, origin: str | None, destination: str | None, leave_after: str = ""
     ) -> list[Record]:
-        found = []
-        for flight in self.db["flights"].values():
-            if origin is not None and flight["origin"] != origin:
-                continue
-            if destination is not None and flight["destination"] != destination:
-                continue
-            if date not in flight["dates"] or flight["dates"][date]["status"] != "available":
-                continue
-            if leave_after is not None and flight["scheduled_departure_time_est"] < leave_after:
-                continue
-            day = flight["dates"][date]
-            found.append(
-                Record(
-                    flight_number=flight["flight_number"],
-                    origin=flight["origin"],
-                    destination=flight["destination"],
-                    status="available",
-                    scheduled_departure_time_est=flight["scheduled_departure_time_est"],
-                    scheduled_arrival_time_est=flight["scheduled_arrival_time_est"],
-                    date=None,
-                    available_seats=day["available_seats"],
-                    prices=day["prices"],
-                )
-            )
-        return found
+        return [
+            _shown(flight, flight["dates"][date])
+            for flight in self.db["flights"].values()
+            if origin in (None, flight["origin"])
+            and destination in (None, flight["destination"])
+            and self._open(flight, date)
+            and flight["scheduled_departure_time_est"] >= leave_after
+        ]
 
     def _charge(self, reservation: dict[str, Any], payment_id: str, price: int) -> None:
         """Take (or give back) the price of a change; certificates cannot pay for changes."""
@@ -257,7 +235,8 @@ class AirlineTools(CalculatingTools):
                 raise self._refusal("Gift card balance is not enough")
             method["amount"] -= price
         if price != 0:
-            reservation["payment_history"].append(self._payment(payment_id, price))
+            paid = self._checked(Payment, payment_id=payment_id, amount=price)
+            reservation["payment_history"].append(dict(paid))
 
     @tool("write")
     def book_reservation(
@@ -279,38 +258,36 @@ class AirlineTools(CalculatingTools):
         passengers = self._objects(Passenger, passengers)
         payment_methods = self._objects(Payment, payment_methods)
         user = self._user(user_id)
-        reservation_id = next(
-            (key for key in NEW_RESERVATION_IDS if key not in self.db["reservations"]), None
-        )
+        free = [key for key in NEW_RESERVATION_IDS if key not in self.db["reservations"]]
+        reservation_id = free[0] if free else self.last_reservation_id
         if reservation_id is None:
             raise self._refusal("Too many reservations")
-        reservation = checked(
+        reservation = self._checked(
             Reservation,
-            {
-                "reservation_id": reservation_id,
-                "user_id": user_id,
-                "origin": origin,
-                "destination": destination,
-                "flight_type": flight_type,
-                "cabin": cabin,
-                "flights": [],
-                "passengers": _dumped(passengers),
-                "payment_history": _dumped(payment_methods),
-                "created_at": NOW,
-                "total_baggages": total_baggages,
-                "nonfree_baggages": nonfree_baggages,
-                "insurance": insurance,
-            },
+            reservation_id=reservation_id,
+            user_id=user_id,
+            origin=origin,
+            destination=destination,
+            flight_type=flight_type,
+            cabin=cabin,
+            flights=[],
+            passengers=_dumped(passengers),
+            payment_history=_dumped(payment_methods),
+            created_at=NOW,
+            total_baggages=total_baggages,
+            nonfree_baggages=nonfree_baggages,
+            insurance=insurance,
         )
         seats = [self._seat(wanted, cabin, len(passengers)) for wanted in flights]
-        reservation["flights"] = [segment for segment, _ in seats]
-        price = sum(flight["price"] for flight in reservation["flights"]) * len(passengers)
+        self._rebook(reservation, flights, [segment for segment, _ in seats], cabin)
+        price = sum(segment["price"] * len(passengers) for segment, _ in seats)
         if insurance == "yes":
             price += INSURANCE_FEE * len(passengers)
         price += BAG_FEE * nonfree_baggages
         self._pay(user, payment_methods, price)
-        for _, day in seats:
-            day["available_seats"][cabin] -= len(passengers)
+        if self.booking_takes_seats:
+            for _, day in seats:
+                day["available_seats"][cabin] -= len(passengers)
         self.db["reservations"][reservation_id] = dict(reservation)
         user["reservations"].append(reservation_id)
         return reservation

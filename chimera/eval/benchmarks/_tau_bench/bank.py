@@ -6,10 +6,9 @@ import datetime
 import hashlib
 import json
 from collections.abc import Mapping, Sequence
-from copy import deepcopy
 from typing import Any
 
-from chimera.eval.benchmarks._tau_bench.kernel import Database, Toolkit, deep_update
+from chimera.eval.benchmarks._tau_bench.kernel import Database, Toolkit
 
 NOW = datetime.datetime(2025, 11, 14, 3, 40)
 TODAY = "11/14/2025"
@@ -41,15 +40,6 @@ TABLES = (
 )
 
 
-def load(raw: Mapping[str, Any]) -> Database:
-    """Every table with its records and notes; what is no table is left out."""
-    db = {}
-    for name in TABLES:
-        table = raw.get(name) or {}
-        db[name] = {"data": dict(table.get("data") or {}), "notes": table.get("notes") or ""}
-    return db
-
-
 class Answer(Exception):
     """A result that ends a tool early; at this bank refusals are results, not failures."""
 
@@ -74,24 +64,12 @@ def titled(text: str) -> str:
     return text.replace("_", " ").title()
 
 
-def money(value: Any) -> float:
-    """An amount that stands as a number or as text like '$2,850.00'."""
-    if isinstance(value, (int, float)):
-        return float(value)
-    if isinstance(value, str):
-        return float(value.replace("$", "").replace(",", ""))
-    return 0.0
-
-
-def money_or_zero(value: Any) -> float:
-    try:
-        return float(str(value).replace("$", "").replace(",", ""))
-    except ValueError:
-        return 0.0
-
-
 def balance_of(account: Mapping[str, Any]) -> float:
-    return money(account.get("current_holdings", account.get("balance", 0)))
+    """What is on an account, where it stands as a number or as text like '$2,850.00'."""
+    value = account.get("current_holdings", account.get("balance", 0))
+    if isinstance(value, str):
+        value = value.replace("$", "").replace(",", "")
+    return float(value) if isinstance(value, (int, float, str)) else 0.0
 
 
 def days_since(date: str) -> int | None:
@@ -148,7 +126,7 @@ def listed(table: str, found: Sequence[tuple[str, Mapping[str, Any]]]) -> str:
 def history(tool: str, done: str, subject: str, records: str, none: str) -> str:
     """The form of most reading tools: what was done, then the records or that none are."""
     shown = f"\n{none}" if "No records found" in records else records
-    return "\n".join([done, "", f"Executed: {tool}", f"{subject}:", shown])
+    return f"{done}\n\nExecuted: {tool}\n{subject}:\n{shown}"
 
 
 class Bank(Toolkit):
@@ -160,19 +138,31 @@ class Bank(Toolkit):
         except Answer as answer:
             return str(answer)
 
-    def update_db(self, changes: Mapping[str, Any]) -> None:
-        self.db = load(deep_update(self.db, deepcopy(changes)))
+    @classmethod
+    def load(cls, raw: Any) -> Database:
+        """Every table with its records and notes; what is no table is left out."""
+        db = {}
+        for name in TABLES:
+            table = raw.get(name) or {}
+            db[name] = {"data": dict(table.get("data") or {}), "notes": table.get("notes") or ""}
+        return db
 
-    def table(self, name: str) -> dict[str, Any]:
-        data: dict[str, Any] = self.db[name]["data"]
-        return data
+    def table(self, name: str) -> Any:
+        return self.db[name]["data"]
+
+    def _found(self, table: str, key: str, label: str) -> Any:
+        need(key in self.table(table), f"Error: {label} '{key}' not found.")
+        return self.table(table)[key]
+
+    def _active(self, account: dict[str, Any], account_id: str, label: str = "Account") -> None:
+        active = account.get("status") in ("ACTIVE", "OPEN")
+        need(active, f"Error: {label} '{account_id}' is not active.")
 
     def _add(self, table: str, key: str, record: Mapping[str, Any]) -> bool:
         """Enter a record unless its key is taken."""
-        data = self.table(table)
-        if key in data:
+        if key in self.table(table):
             return False
-        data[key] = dict(record)
+        self.table(table)[key] = dict(record)
         return True
 
     def _query(self, table: str, field: str, value: Any) -> str:
@@ -195,8 +185,9 @@ class Bank(Toolkit):
         return "No records found" not in self._query(table, field, value)
 
     def _history(
-        self, tool: str, done: str, subject: str, query: tuple[str, str, Any], none: str
+        self, tool: str, done: str, subject: str, table: str, none: str, given: Mapping[str, Any]
     ) -> str:
-        table, field, value = query
+        """The records of a table that have the value that is given."""
+        ((field, value),) = given.items()
         need(value, f"Error: Missing required parameter: {field}")
-        return history(tool, done, subject, self._query(table, field, value), none)
+        return history(tool, done, subject.format(value), self._query(table, field, value), none)

@@ -17,11 +17,27 @@ from chimera.eval.benchmarks._tau_bench.bank import (
     need,
     number,
     one_of,
+    titled,
 )
-from chimera.eval.benchmarks._tau_bench.kernel import tool
+from chimera.eval.benchmarks._tau_bench.bank_tools import IN_BRACKETS, UNNAMED, inner, need_all
 
 ACCOUNT_TYPES = ("checking", "savings", "business_checking", "business_savings")
 NOT_ELIGIBLE = "Error: Account eligibility requirements not met."
+#: Credits on accounts: their types, the classes they are for, how the new balance is written.
+CREDITS = {
+    "checking": (
+        ("rebate_credit", "fee_refund"),
+        ("checking",),
+        "$",
+        "Credits can only be applied to checking accounts.",
+    ),
+    "savings": (
+        ("interest_correction", "fee_refund", "goodwill_credit"),
+        ("saving", "savings"),
+        "",
+        "This tool only applies to savings accounts.",
+    ),
+}
 #: Early closure: the fee and the days within which it is due, by account class and level.
 CLOSURE_FEES = {
     "checking": {
@@ -45,12 +61,6 @@ CLOSURE_FEES = {
         "Diamond Elite Account": (150, 270),
     },
 }
-CREDIT_DESCRIPTIONS = {
-    "rebate_credit": "REBATE CREDIT - CUSTOMER SERVICE",
-    "fee_refund": "FEE REFUND - CUSTOMER SERVICE",
-    "interest_correction": "INTEREST CORRECTION - CUSTOMER SERVICE",
-    "goodwill_credit": "GOODWILL CREDIT - CUSTOMER SERVICE",
-}
 
 
 def _kind(account: dict[str, Any]) -> str:
@@ -69,25 +79,16 @@ def _aged(account: dict[str, Any], days: int) -> bool:
 class AccountTools(Bank):
     official = "KnowledgeTools"
 
-    @tool("write", discoverable=True)
-    def open_bank_account_4821(self, user_id: str, account_type: str, account_class: str) -> str:
-        need(user_id and account_type and account_class, "Error: Missing required parameters.")
+    @inner("write")
+    def open_bank_account_4821(self, **given: str) -> str:
+        need_all(UNNAMED, **given)
+        user_id, account_type, account_class = given.values()
         one_of(account_type, ACCOUNT_TYPES, "account_type")
         need(self._may_open(user_id, account_type), NOT_ELIGIBLE)
         key = digest_id(f"account:{user_id}:{account_type}:{account_class}")
-        record = {
-            "account_id": key,
-            "user_id": user_id,
-            "account_type": account_type,
-            "account_class": account_class,
-            "current_holdings": "0.00",
-            "status": "OPEN",
-            "date_opened": TODAY,
-        }
-        need(
-            self._add("accounts", key, record),
-            f"Failed to open account: Account ID '{key}' may already exist.",
-        )
+        opened = {"current_holdings": "0.00", "status": "OPEN", "date_opened": TODAY}
+        refusal = f"Failed to open account: Account ID '{key}' may already exist."
+        need(self._add("accounts", key, {"account_id": key, **given, **opened}), refusal)
         return "Bank account opened successfully!\n" + bullets(
             f"Account ID: {key}",
             f"User ID: {user_id}",
@@ -115,7 +116,7 @@ class AccountTools(Bank):
             return any(_is_open(account) and _aged(account, 30) for account in business)
         return True
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def close_bank_account_7392(
         self,
         account_id: str,
@@ -123,7 +124,7 @@ class AccountTools(Bank):
         waive_early_closure_fee: bool = False,
     ) -> str:
         need(account_id, "Error: Missing required parameter (account_id).")
-        account = self._account(account_id)
+        account = self._found("accounts", account_id, "Account")
         need(account.get("status") != "CLOSED", f"Error: Account '{account_id}' is already closed.")
         balance = balance_of(account)
         fee = 0 if waive_early_closure_fee else self._closure_fee(account)
@@ -132,9 +133,7 @@ class AccountTools(Bank):
             balance - fee == 0,
             f"Error: Account balance must be $0.00 before closing. Current balance: ${balance:.2f}",
         )
-        account["status"] = "CLOSED"
-        account["date_closed"] = TODAY
-        account["closure_reason"] = reason
+        account.update(status="CLOSED", date_closed=TODAY, closure_reason=reason)
         account["early_closure_fee_waived"] = waive_early_closure_fee
         return "Bank account closed successfully!\n" + bullets(
             f"Account ID: {account_id}",
@@ -153,17 +152,7 @@ class AccountTools(Bank):
         age = days_since(account.get("date_opened", ""))
         return fee if age is not None and age < window else 0
 
-    def _account(self, account_id: str, label: str = "Account") -> dict[str, Any]:
-        accounts = self.table("accounts")
-        need(account_id in accounts, f"Error: {label} '{account_id}' not found.")
-        account: dict[str, Any] = accounts[account_id]
-        return account
-
-    def _active(self, account: dict[str, Any], account_id: str, label: str = "Account") -> None:
-        active = account.get("status") in ("ACTIVE", "OPEN")
-        need(active, f"Error: {label} '{account_id}' is not active.")
-
-    @tool("read", discoverable=True)
+    @inner("read")
     def get_all_user_accounts_by_user_id_3847(self, user_id: str) -> str:
         need(user_id, "Error: Missing required parameter: user_id")
         accounts = self._query("accounts", "user_id", user_id)
@@ -172,37 +161,25 @@ class AccountTools(Bank):
             accounts = "  No bank accounts found."
         if "No records found" in cards:
             cards = "  No credit card accounts found."
-        return "\n".join(
-            [
-                "User accounts retrieved successfully.",
-                "",
-                "Executed: get_all_user_accounts_by_user_id_3847",
-                f"Accounts for user {user_id}:",
-                "",
-                "Bank Accounts:",
-                accounts,
-                "\nCredit Card Accounts:",
-                cards,
-            ]
+        return (
+            "User accounts retrieved successfully.\n\n"
+            "Executed: get_all_user_accounts_by_user_id_3847\n"
+            f"Accounts for user {user_id}:\n\n"
+            f"Bank Accounts:\n{accounts}\n\nCredit Card Accounts:\n{cards}"
         )
 
-    @tool("write", discoverable=True)
-    def transfer_funds_between_bank_accounts_7291(
-        self, source_account_id: str, destination_account_id: str, amount: float
-    ) -> str:
-        need(
-            source_account_id and destination_account_id and amount is not None,
-            "Error: Missing required parameters (source_account_id, destination_account_id, "
-            "amount).",
-        )
+    @inner("write")
+    def transfer_funds_between_bank_accounts_7291(self, **given: Any) -> str:
+        source_account_id, destination_account_id, amount = given.values()
+        need_all(IN_BRACKETS, **given | {"amount": amount is not None})
         amount = number(amount, f"Error: Invalid amount '{amount}'. Must be a number.")
         need(amount > 0, "Error: Transfer amount must be positive.")
         need(
             source_account_id != destination_account_id,
             "Error: Source and destination accounts cannot be the same.",
         )
-        source = self._account(source_account_id, "Source account")
-        target = self._account(destination_account_id, "Destination account")
+        source = self._found("accounts", source_account_id, "Source account")
+        target = self._found("accounts", destination_account_id, "Destination account")
         self._active(source, source_account_id, "Source account")
         self._active(target, destination_account_id, "Destination account")
         before = balance_of(source)
@@ -220,57 +197,25 @@ class AccountTools(Bank):
             f"To: {destination_account_id} (new balance: ${received:.2f})",
         )
 
-    @tool("write", discoverable=True)
-    def apply_checking_account_credit_5829(
-        self, account_id: str, amount: float, credit_type: str
-    ) -> str:
-        amount = self._credit_amount(
-            account_id, amount, credit_type, ("rebate_credit", "fee_refund")
-        )
-        account = self._account(account_id)
-        need(
-            account.get("class", "").lower() == "checking",
-            f"Error: Account '{account_id}' is not a checking account. "
-            "Credits can only be applied to checking accounts.",
-        )
-        return self._credit(account, account_id, amount, credit_type, "checking", "$")
+    @inner("write")
+    def apply_checking_account_credit_5829(self, **given: Any) -> str:
+        return self._credit("checking", **given)
 
-    @tool("write", discoverable=True)
-    def apply_savings_account_credit_6831(
-        self, account_id: str, amount: float, credit_type: str
-    ) -> str:
-        kinds = ("interest_correction", "fee_refund", "goodwill_credit")
-        amount = self._credit_amount(account_id, amount, credit_type, kinds)
-        account = self._account(account_id)
-        need(
-            account.get("class", "").lower() in ("saving", "savings"),
-            f"Error: Account '{account_id}' is not a savings account. "
-            "This tool only applies to savings accounts.",
-        )
-        return self._credit(account, account_id, amount, credit_type, "savings", "")
+    @inner("write")
+    def apply_savings_account_credit_6831(self, **given: Any) -> str:
+        return self._credit("savings", **given)
 
-    @staticmethod
-    def _credit_amount(
-        account_id: str, amount: Any, credit_type: str, kinds: tuple[str, ...]
-    ) -> float:
+    def _credit(self, kind: str, account_id: str, amount: Any, credit_type: str) -> str:
+        need_all(UNNAMED, account=account_id, amount=amount is not None, credit=credit_type)
+        amount = number(amount, "Error: Invalid credit amount. Must be a number.")
+        need(amount > 0, "Error: Credit amount must be positive.")
+        allowed, classes, currency, consequence = CREDITS[kind]
+        one_of(credit_type, allowed, "credit_type")
+        account = self._found("accounts", account_id, "Account")
         need(
-            account_id and amount is not None and credit_type,
-            "Error: Missing required parameters.",
+            account.get("class", "").lower() in classes,
+            f"Error: Account '{account_id}' is not a {kind} account. {consequence}",
         )
-        value = number(amount, "Error: Invalid credit amount. Must be a number.")
-        need(value > 0, "Error: Credit amount must be positive.")
-        one_of(credit_type, kinds, "credit_type")
-        return value
-
-    def _credit(
-        self,
-        account: dict[str, Any],
-        account_id: str,
-        amount: float,
-        credit_type: str,
-        kind: str,
-        currency: str,
-    ) -> str:
         self._active(account, account_id)
         before = balance_of(account)
         account["current_holdings"] = f"{currency}{before + amount:.2f}"
@@ -280,7 +225,7 @@ class AccountTools(Bank):
             "transaction_id": key,
             "account_id": account_id,
             "date": TODAY,
-            "description": CREDIT_DESCRIPTIONS[credit_type],
+            "description": f"{titled(credit_type).upper()} - CUSTOMER SERVICE",
             "amount": amount,
             "type": credit_type,
             "status": "posted",
@@ -294,20 +239,13 @@ class AccountTools(Bank):
             f"New Balance: ${before + amount:.2f}",
         )
 
-    @tool("write", discoverable=True)
-    def submit_interest_discrepancy_report_7294(
-        self,
-        account_id: str,
-        user_id: str,
-        expected_apy: float,
-        actual_apy: float,
-        amount_difference: float,
-    ) -> str:
-        figures = (expected_apy, actual_apy, amount_difference)
-        need(account_id and user_id and None not in figures, "Error: Missing required parameters.")
+    @inner("write")
+    def submit_interest_discrepancy_report_7294(self, **given: Any) -> str:
+        account_id, user_id, *figures = given.values()
+        need(account_id and user_id and None not in figures, UNNAMED)
         refusal = "Error: expected_apy, actual_apy, and amount_difference must be numbers."
         expected, actual, amount = (number(figure, refusal) for figure in figures)
-        account = self._account(account_id)
+        account = self._found("accounts", account_id, "Account")
         user = self.table("users").get(user_id)
         need(user is not None, f"Error: User '{user_id}' not found.")
         seed = f"interest_report:{account_id}:{user_id}:{expected}:{actual}:{TODAY}"
@@ -343,11 +281,11 @@ class AccountTools(Bank):
             "correct APY calculations are applied going forward."
         )
 
-    @tool("read", discoverable=True)
+    @inner("read")
     def get_bank_account_transactions_9173(self, account_id: str) -> str:
         """The latest first; those of a day stay in the order of the books."""
         need(account_id, "Error: Missing required parameter: account_id")
-        self._account(account_id)
+        self._found("accounts", account_id, "Account")
         table = "bank_account_transaction_history"
         found = [
             (key, entry)

@@ -11,14 +11,13 @@ from chimera.eval.benchmarks._tau_bench.bank import (
     bullets,
     digest_id,
     executed,
-    money_or_zero,
     need,
     number,
     one_of,
     titled,
     transaction_id,
 )
-from chimera.eval.benchmarks._tau_bench.kernel import tool
+from chimera.eval.benchmarks._tau_bench.bank_tools import IN_BRACKETS, UNNAMED, inner, need_all
 
 REPLACEMENT_REASONS = ("fraud_suspected", "lost", "stolen", "damaged", "expired", "other")
 CLOSURE_REASONS = (
@@ -46,6 +45,13 @@ FLAG_TYPES = ("annual_fee_waived", "promotional_apr", "rewards_bonus", "other")
 FLAG_REASONS = ("retention_offer", "loyalty_benefit", "promotional", "error_correction", "other")
 
 
+def money_or_zero(value: Any) -> float:
+    try:
+        return float(str(value).replace("$", "").replace(",", ""))
+    except ValueError:
+        return 0.0
+
+
 class CreditCardTools(Bank):
     official = "KnowledgeTools"
 
@@ -55,132 +61,102 @@ class CreditCardTools(Bank):
             f"Error: Credit card account '{account_id}' not found.",
         )
 
-    def _card_account(self, account_id: str, user_id: str | None = None) -> dict[str, Any]:
-        accounts = self.table("credit_card_accounts")
-        need(account_id in accounts, f"Error: Credit card account '{account_id}' not found.")
-        account: dict[str, Any] = accounts[account_id]
-        owned = user_id is None or account.get("user_id") == user_id
-        need(
-            owned,
-            f"Error: Credit card account '{account_id}' does not belong to user '{user_id}'.",
-        )
+    def _owned(self, table: str, account_id: str, label: str, user_id: str) -> Any:
+        account = self._found(table, account_id, label)
+        refusal = f"Error: {label} '{account_id}' does not belong to user '{user_id}'."
+        need(account.get("user_id") == user_id, refusal)
         return account
 
-    @tool("write", discoverable=True)
-    def update_transaction_rewards_3847(self, transaction_id: str, new_rewards_earned: str) -> str:
-        need(transaction_id and new_rewards_earned, "Error: Missing required parameters.")
-        history = self.table("credit_card_transaction_history")
-        need(transaction_id in history, f"Error: Transaction '{transaction_id}' not found.")
-        history[transaction_id]["rewards_earned"] = new_rewards_earned
-        given = {"transaction_id": transaction_id, "new_rewards_earned": new_rewards_earned}
-        shown = bullets(f"Transaction ID: {transaction_id}", f"New Rewards: {new_rewards_earned}")
+    def _card_account(self, account_id: str, user_id: str) -> Any:
+        return self._owned("credit_card_accounts", account_id, "Credit card account", user_id)
+
+    @inner("write")
+    def update_transaction_rewards_3847(self, **given: str) -> str:
+        need_all(UNNAMED, **given)
+        transaction, rewards = given.values()
+        entry = self._found("credit_card_transaction_history", transaction, "Transaction")
+        entry["rewards_earned"] = rewards
+        shown = bullets(f"Transaction ID: {transaction}", f"New Rewards: {rewards}")
         return (
             "Transaction rewards updated successfully.\n\n"
             f"{executed('update_transaction_rewards_3847', given)}\nTransaction updated:\n{shown}"
         )
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def order_replacement_credit_card_7291(
-        self,
-        credit_card_account_id: str,
-        user_id: str,
-        shipping_address: str,
-        reason: str,
-        expedited_shipping: bool = False,
+        self, expedited_shipping: bool = False, **given: str
     ) -> str:
-        need(
-            credit_card_account_id and user_id and shipping_address and reason,
-            "Error: Missing required parameters (credit_card_account_id, user_id, "
-            "shipping_address, reason).",
-        )
+        need_all(IN_BRACKETS, **given)
+        credit_card_account_id, user_id, shipping_address, reason = given.values()
         one_of(reason, REPLACEMENT_REASONS, "reason")
         self._listed_card(credit_card_account_id)
         seed = f"credit_card_order:{credit_card_account_id}:{user_id}:{reason}"
         key = f"ccord_{digest_id(seed, 12)}"
         record = {
             "order_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "shipping_address": shipping_address,
-            "reason": reason,
+            **given,
             "expedited_shipping": expedited_shipping,
             "order_date": TODAY,
             "status": "ORDERED",
             "old_card_cancelled": True,
         }
-        need(
-            self._add("credit_card_orders", key, record),
-            "Error: Order may have already been placed for this card replacement.",
-        )
+        refusal = "Error: Order may have already been placed for this card replacement."
+        need(self._add("credit_card_orders", key, record), refusal)
         accounts = self.table("credit_card_accounts")
         if credit_card_account_id in accounts:
             accounts[credit_card_account_id].update(status="CLOSED", closed_date=TODAY)
         days = "2-3 business days" if expedited_shipping else "7-10 business days"
-        return "\n".join(
-            [
-                f"Order ID: {key}",
-                f"Card Account: {credit_card_account_id}",
-                f"Reason: {titled(reason)}",
-                f"Shipping Address: {shipping_address}",
-                f"Shipping Method: {'Expedited' if expedited_shipping else 'Standard'}",
-                f"Expected Delivery: {days}",
-                "",
-                "The old card has been cancelled for security. The new card will have the same "
-                "account number but a new card number and CVV.",
-            ]
+        return (
+            f"Order ID: {key}\n"
+            f"Card Account: {credit_card_account_id}\n"
+            f"Reason: {titled(reason)}\n"
+            f"Shipping Address: {shipping_address}\n"
+            f"Shipping Method: {'Expedited' if expedited_shipping else 'Standard'}\n"
+            f"Expected Delivery: {days}\n\n"
+            "The old card has been cancelled for security. The new card will have the same "
+            "account number but a new card number and CVV."
         )
 
-    @tool("read", discoverable=True)
-    def get_pending_replacement_orders_5765(self, credit_card_account_id: str) -> str:
+    @inner("read")
+    def get_pending_replacement_orders_5765(self, **given: str) -> str:
         return self._history(
             "get_pending_replacement_orders_5765",
             "Pending replacement orders check completed.",
-            f"Replacement orders for credit card account {credit_card_account_id}",
-            ("credit_card_orders", "credit_card_account_id", credit_card_account_id),
+            "Replacement orders for credit card account {}",
+            "credit_card_orders",
             "No pending replacement orders found for this credit card account.",
+            given,
         )
 
-    @tool("write", discoverable=True)
-    def log_credit_card_closure_reason_4521(
-        self, credit_card_account_id: str, user_id: str, closure_reason: str
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and closure_reason,
-            "Error: Missing required parameters.",
-        )
-        one_of(closure_reason, CLOSURE_REASONS, "closure_reason")
-        key = f"clsr_{digest_id(f'closure_reason:{credit_card_account_id}:{user_id}', 12)}"
-        given = {
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "closure_reason": closure_reason,
-        }
+    @inner("write")
+    def log_credit_card_closure_reason_4521(self, **given: str) -> str:
+        need_all(UNNAMED, **given)
+        account_id, user_id, reason = given.values()
+        one_of(reason, CLOSURE_REASONS, "closure_reason")
+        key = f"clsr_{digest_id(f'closure_reason:{account_id}:{user_id}', 12)}"
         record = {"record_id": key, **given, "logged_at": TODAY, "status": "LOGGED"}
         self._add("credit_card_closure_reasons", key, record)
         return (
             "Closure reason logged successfully.\n\n"
             f"{executed('log_credit_card_closure_reason_4521', given)}\n"
-            f"Closure reason '{closure_reason}' logged for account {credit_card_account_id}."
+            f"Closure reason '{reason}' logged for account {account_id}."
         )
 
-    @tool("read", discoverable=True)
-    def get_closure_reason_history_8293(self, credit_card_account_id: str) -> str:
+    @inner("read")
+    def get_closure_reason_history_8293(self, **given: str) -> str:
         return self._history(
             "get_closure_reason_history_8293",
             "Closure reason history retrieved successfully.",
-            f"Closure reason history for credit card account {credit_card_account_id}",
-            ("credit_card_closure_reasons", "credit_card_account_id", credit_card_account_id),
+            "Closure reason history for credit card account {}",
+            "credit_card_closure_reasons",
             "No closure reason records found for this credit card account.",
+            given,
         )
 
-    @tool("write", discoverable=True)
-    def apply_statement_credit_8472(
-        self, user_id: str, credit_card_account_id: str, amount: float, reason: str
-    ) -> str:
-        need(
-            user_id and credit_card_account_id and amount is not None and reason,
-            "Error: Missing required parameters (user_id, credit_card_account_id, amount, reason).",
-        )
+    @inner("write")
+    def apply_statement_credit_8472(self, **given: Any) -> str:
+        user_id, credit_card_account_id, amount, reason = given.values()
+        need_all(IN_BRACKETS, **given | {"amount": amount is not None})
         amount = number(amount, f"Error: Invalid amount '{amount}'. Must be a number.")
         need(amount > 0, "Error: Credit amount must be positive.")
         one_of(reason, CREDIT_REASONS, "reason")
@@ -199,10 +175,10 @@ class CreditCardTools(Bank):
             "rewards_earned": "0 points",
             "credit_reason": reason,
         }
-        need(
-            self._add("credit_card_transaction_history", key, record),
-            f"Error: Failed to apply statement credit. Transaction ID '{key}' may already exist.",
+        refusal = (
+            f"Error: Failed to apply statement credit. Transaction ID '{key}' may already exist."
         )
+        need(self._add("credit_card_transaction_history", key, record), refusal)
         shown = bullets(
             f"Transaction ID: {key}",
             f"User ID: {user_id}",
@@ -216,20 +192,10 @@ class CreditCardTools(Bank):
             f"Executed: apply_statement_credit_8472\n{shown}"
         )
 
-    @tool("write", discoverable=True)
-    def apply_credit_card_account_flag_6147(
-        self,
-        credit_card_account_id: str,
-        user_id: str,
-        flag_type: str,
-        expiration_date: str,
-        reason: str,
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and flag_type and expiration_date and reason,
-            "Error: Missing required parameters (credit_card_account_id, user_id, flag_type, "
-            "expiration_date, reason).",
-        )
+    @inner("write")
+    def apply_credit_card_account_flag_6147(self, **given: str) -> str:
+        need_all(IN_BRACKETS, **given)
+        credit_card_account_id, user_id, flag_type, expiration_date, reason = given.values()
         one_of(flag_type, FLAG_TYPES, "flag_type")
         one_of(reason, FLAG_REASONS, "reason")
         self._listed_card(credit_card_account_id)
@@ -241,15 +207,12 @@ class CreditCardTools(Bank):
             "user_id": user_id,
             "flag_type": flag_type,
             "effective_date": TODAY,
-            "expiration_date": expiration_date,
-            "reason": reason,
+            **given,
             "applied_at": TODAY,
             "status": "ACTIVE",
         }
-        need(
-            self._add("credit_card_account_flags", key, record),
-            f"Error: Failed to apply account flag. Flag ID '{key}' may already exist.",
-        )
+        refusal = f"Error: Failed to apply account flag. Flag ID '{key}' may already exist."
+        need(self._add("credit_card_account_flags", key, record), refusal)
         return "Account flag applied successfully!\n" + bullets(
             f"Flag ID: {key}",
             f"Account: {credit_card_account_id}",
@@ -260,39 +223,30 @@ class CreditCardTools(Bank):
             f"Reason: {titled(reason)}",
         )
 
-    @tool("write", discoverable=True)
-    def close_credit_card_account_7834(self, credit_card_account_id: str, user_id: str) -> str:
-        need(
-            credit_card_account_id and user_id,
-            "Error: Missing required parameters (credit_card_account_id, user_id).",
-        )
-        self._listed_card(credit_card_account_id)
+    @inner("write")
+    def close_credit_card_account_7834(self, **given: str) -> str:
+        need_all(IN_BRACKETS, **given)
+        account_id, user_id = given.values()
+        self._listed_card(account_id)
         accounts = self.table("credit_card_accounts")
-        need(
-            credit_card_account_id in accounts,
-            f"Error: Failed to close credit card account '{credit_card_account_id}'.",
-        )
-        changes = {"status": "CLOSED", "closed_date": TODAY, "closed_by": user_id}
-        accounts[credit_card_account_id].update(changes)
-        given = {"credit_card_account_id": credit_card_account_id, "user_id": user_id}
+        refusal = f"Error: Failed to close credit card account '{account_id}'."
+        need(account_id in accounts, refusal)
+        accounts[account_id].update(status="CLOSED", closed_date=TODAY, closed_by=user_id)
         return (
             "Credit card account closed successfully.\n\n"
             f"{executed('close_credit_card_account_7834', given)}\n"
-            f"Account {credit_card_account_id} has been closed."
+            f"Account {account_id} has been closed."
         )
 
-    @tool("write", discoverable=True)
-    def pay_credit_card_from_checking_9182(
-        self, user_id: str, checking_account_id: str, credit_card_account_id: str, amount: float
-    ) -> str:
-        need(
-            user_id and checking_account_id and credit_card_account_id and amount is not None,
-            "Error: Missing required parameters (user_id, checking_account_id, "
-            "credit_card_account_id, amount).",
-        )
+    @inner("write")
+    def pay_credit_card_from_checking_9182(self, **given: Any) -> str:
+        user_id, checking_account_id, credit_card_account_id, amount = given.values()
+        need_all(IN_BRACKETS, **given | {"amount": amount is not None})
         amount = number(amount, "Error: Invalid payment amount. Must be a positive number.")
         need(amount > 0, "Error: Payment amount must be a positive number.")
-        checking = self._checking_of(user_id, checking_account_id)
+        checking = self._owned("accounts", checking_account_id, "Checking account", user_id)
+        refusal = f"Error: Account '{checking_account_id}' is not a checking account."
+        need(checking.get("class") == "checking", refusal)
         available = balance_of(checking)
         need(
             amount <= available,
@@ -318,17 +272,3 @@ class CreditCardTools(Bank):
         return (
             f"Payment processed successfully!\n{shown}\nThe payment has been applied immediately."
         )
-
-    def _checking_of(self, user_id: str, account_id: str) -> dict[str, Any]:
-        accounts = self.table("accounts")
-        need(account_id in accounts, f"Error: Checking account '{account_id}' not found.")
-        account: dict[str, Any] = accounts[account_id]
-        need(
-            account.get("user_id") == user_id,
-            f"Error: Checking account '{account_id}' does not belong to user '{user_id}'.",
-        )
-        need(
-            account.get("class") == "checking",
-            f"Error: Account '{account_id}' is not a checking account.",
-        )
-        return account

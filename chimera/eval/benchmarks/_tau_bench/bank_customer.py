@@ -73,10 +73,8 @@ class KnowledgeUserTools(Bank):
         )
         text = json.dumps(dict(arguments), sort_keys=True)
         key = digest_id(f"user_discoverable_tool_call:{name}:{text}")
-        record = {"tool_name": name, "arguments": dict(arguments)}
-        self._add(
-            "user_discoverable_tool_calls", key, {**record, "called_at": TODAY, "status": "CALLED"}
-        )
+        used = {"tool_name": name, "arguments": dict(arguments), "called_at": TODAY}
+        self._add("user_discoverable_tool_calls", key, {**used, "status": "CALLED"})
 
     @tool("write", discoverable=True)
     def submit_cash_back_dispute_0589(self, user_id: str, transaction_id: str) -> str:
@@ -140,11 +138,8 @@ class KnowledgeUserTools(Bank):
         refusal = f"Error: Invalid check amount '{check_amount}'. Must be a number."
         amount = number(check_amount, refusal)
         need(amount > 0, "Error: Check amount must be positive.")
-        accounts = self.table("accounts")
-        need(account_id in accounts, f"Error: Account '{account_id}' not found.")
-        account = accounts[account_id]
-        active = account.get("status") in ("ACTIVE", "OPEN")
-        need(active, f"Error: Account '{account_id}' is not active.")
+        account = self._found("accounts", account_id, "Account")
+        self._active(account, account_id)
         before = balance_of(account)
         account["current_holdings"] = f"${before + amount:.2f}"
         shown = bullets(
@@ -168,10 +163,8 @@ class KnowledgeUserTools(Bank):
         rho_bank_subscription: bool = False,
     ) -> str:
         """Apply for a credit card."""
-        need(
-            card_type in REWARDS,
-            f"Error: Invalid card_type '{card_type}'. Must be one of: {sorted(REWARDS)}",
-        )
+        refusal = f"Error: Invalid card_type '{card_type}'. Must be one of: {sorted(REWARDS)}"
+        need(card_type in REWARDS, refusal)
         income = number(annual_income, "Error: Invalid annual_income. Must be a number.")
         key = digest_id(f"credit_card:{card_type}:{customer_name}:{income}:{rho_bank_subscription}")
         record = {
@@ -183,10 +176,8 @@ class KnowledgeUserTools(Bank):
             "status": "PENDING",
             "date": TODAY,
         }
-        need(
-            self._add("credit_card_applications", key, record),
-            f"Failed to submit application: Record ID '{key}' may already exist.",
-        )
+        refusal = f"Failed to submit application: Record ID '{key}' may already exist."
+        need(self._add("credit_card_applications", key, record), refusal)
         return (
             "Credit card application submitted:\nYour application has been successfully submitted. "
             "You will receive a decision within 5-7 business days via email."
@@ -196,10 +187,8 @@ class KnowledgeUserTools(Bank):
     def submit_referral(self, user_id: str, account_type: str) -> str:
         """Refer somebody to open an account."""
         key = digest_id(f"referral:{user_id}:{account_type}")
-        need(
-            self._add("referrals", key, _referral(key, user_id, account_type)),
-            f"Failed to submit referral: Record ID '{key}' may already exist.",
-        )
+        refusal = f"Failed to submit referral: Record ID '{key}' may already exist."
+        need(self._add("referrals", key, _referral(key, user_id, account_type)), refusal)
         shown = bullets(
             f"Referral ID: {key}",
             f"Referrer ID: {user_id}",
@@ -242,10 +231,8 @@ class KnowledgeUserTools(Bank):
         """Ask for a human agent."""
         count = self._listed("human_transfer_requests").count("request_id") + 1
         key = f"transfer_request_{count}"
-        record = {"request_id": key, "request_number": count}
-        self._add(
-            "human_transfer_requests", key, {**record, "requested_at": TODAY, "status": "PENDING"}
-        )
+        asked = {"request_id": key, "request_number": count, "requested_at": TODAY}
+        self._add("human_transfer_requests", key, {**asked, "status": "PENDING"})
         return f"Transfer request #{count} submitted.\nThe agent will process your request."
 
     @tool("write")
@@ -274,10 +261,8 @@ class KnowledgeUserTools(Bank):
             "status": "COMPLETED",
             "rewards_earned": f"{points} points",
         }
-        need(
-            self._add("credit_card_transaction_history", key, record),
-            f"Failed to submit transaction: Record ID '{key}' may already exist.",
-        )
+        refusal = f"Failed to submit transaction: Record ID '{key}' may already exist."
+        need(self._add("credit_card_transaction_history", key, record), refusal)
         shown = bullets(
             f"Transaction ID: {key}",
             f"User ID: {user_id}",

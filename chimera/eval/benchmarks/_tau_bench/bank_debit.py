@@ -14,7 +14,7 @@ from chimera.eval.benchmarks._tau_bench.bank import (
     one_of,
     titled,
 )
-from chimera.eval.benchmarks._tau_bench.kernel import tool
+from chimera.eval.benchmarks._tau_bench.bank_tools import LISTED, inner, need_all
 
 DELIVERY = {
     "STANDARD": "7-10 business days",
@@ -53,16 +53,18 @@ def four_digits(text: str, name: str) -> None:
     need(text.isdigit() and len(text) == 4, f"Error: {name} must be exactly 4 digits.")
 
 
+def check_digits(card: dict[str, Any], last_4: str) -> None:
+    refusal = "Error: Card verification failed. The last 4 digits do not match our records."
+    need(card.get("last_4_digits") == last_4, refusal)
+
+
 class DebitCardTools(Bank):
     official = "KnowledgeTools"
 
-    def _card(self, card_id: str) -> dict[str, Any]:
-        cards = self.table("debit_cards")
-        need(card_id in cards, f"Error: Debit card '{card_id}' not found.")
-        card: dict[str, Any] = cards[card_id]
-        return card
+    def _card(self, card_id: str) -> Any:
+        return self._found("debit_cards", card_id, "Debit card")
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def set_debit_card_recurring_block_7382(self, card_id: str, block_recurring: bool) -> str:
         need(card_id, "Error: Missing required parameter: card_id")
         card = self._card(card_id)
@@ -88,31 +90,20 @@ class DebitCardTools(Bank):
 
     # Ordering a card
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def order_debit_card_5739(
-        self,
-        account_id: str,
-        user_id: str,
-        delivery_option: str,
-        delivery_fee: float,
-        card_design: str,
-        design_fee: float,
-        shipping_address: str,
-        excess_replacement_fee: float | None = None,
+        self, excess_replacement_fee: float | None = None, **given: Any
     ) -> str:
-        delivery = _fee(delivery_fee, "delivery_fee")
-        design = _fee(design_fee, "design_fee")
+        delivery = _fee(given["delivery_fee"], "delivery_fee")
+        design = _fee(given["design_fee"], "design_fee")
         try:
             excess = float(excess_replacement_fee or 0)
         except (TypeError, ValueError):
             excess = 0
-        texts = (account_id, user_id, delivery_option, card_design, shipping_address)
-        need(
-            all(texts) and delivery is not None and design is not None,
-            "Error: Missing required parameters. Required: account_id, user_id, delivery_option, "
-            "delivery_fee, card_design, design_fee, shipping_address.",
-        )
-        speed, look = delivery_option.upper(), card_design.upper()
+        fees_given = {"delivery_fee": delivery is not None, "design_fee": design is not None}
+        need_all(LISTED, **given | fees_given)
+        account_id, user_id, *_, address = given.values()
+        speed, look = given["delivery_option"].upper(), given["card_design"].upper()
         one_of(speed, tuple(DELIVERY), "delivery_option")
         one_of(look, DESIGNS, "card_design")
         holdings = self._holdings_for_card(account_id, user_id)
@@ -123,15 +114,14 @@ class DebitCardTools(Bank):
             f"Error: Insufficient funds for fees. Total fees: ${total:.2f}. "
             f"Current balance: ${holdings:.2f}",
         )
-        seed = f"debit_card_order:{account_id}:{user_id}:{speed}"
-        key = f"dcord_{digest_id(seed, 12)}"
+        key = f"dcord_{digest_id(f'debit_card_order:{account_id}:{user_id}:{speed}', 12)}"
         record = {
             "order_id": key,
             "account_id": account_id,
             "user_id": user_id,
             "delivery_option": speed,
             "card_design": look,
-            "shipping_address": shipping_address,
+            "shipping_address": address,
             "delivery_fee": delivery,
             "design_fee": design,
             "excess_replacement_fee": excess,
@@ -140,39 +130,31 @@ class DebitCardTools(Bank):
             "expected_delivery": DELIVERY[speed],
             "status": "PENDING",
         }
-        need(
-            self._add("debit_card_orders", key, record),
-            "Error: Failed to create debit card order. Order may already exist.",
-        )
+        refusal = "Error: Failed to create debit card order. Order may already exist."
+        need(self._add("debit_card_orders", key, record), refusal)
+        charged = "Total Fees: $0 (No additional charges)"
         if total > 0:
             self._charge_card_fees(account_id, key, fees, holdings, total)
-        card_id = self._issue_card(account_id, user_id, look)
-        lines = [
-            "Debit Card Order Confirmed",
-            f"Order ID: {key}",
-            f"Card ID: {card_id}",
-            f"Linked Account: {account_id}",
-            f"Delivery Option: {speed}",
-            f"Card Design: {look}",
-            f"Shipping Address: {shipping_address}",
-            f"Expected Delivery: {DELIVERY[speed]}",
-            "",
+            charged = (
+                f"Total Fees: ${total:.2f} ({', '.join(_shown_fees(fees, ': '))}) - CHARGED to "
+                f"account {account_id}\nNew Account Balance: ${holdings - total:.2f}"
+            )
+        return (
+            "Debit Card Order Confirmed\n"
+            f"Order ID: {key}\n"
+            f"Card ID: {self._issue_card(account_id, user_id, look)}\n"
+            f"Linked Account: {account_id}\n"
+            f"Delivery Option: {speed}\n"
+            f"Card Design: {look}\n"
+            f"Shipping Address: {address}\n"
+            f"Expected Delivery: {DELIVERY[speed]}\n\n"
             "Note: Card will arrive with status PENDING. Customer must call to activate after "
-            "receiving the card.",
-        ]
-        if total > 0:
-            charged = ", ".join(_shown_fees(fees, ": "))
-            lines.append(f"Total Fees: ${total:.2f} ({charged}) - CHARGED to account {account_id}")
-            lines.append(f"New Account Balance: ${holdings - total:.2f}")
-        else:
-            lines.append("Total Fees: $0 (No additional charges)")
-        return "\n".join(lines)
+            f"receiving the card.\n{charged}"
+        )
 
     def _holdings_for_card(self, account_id: str, user_id: str) -> float:
         """What is on an account that may have a (first or next) debit card."""
-        accounts = self.table("accounts")
-        need(account_id in accounts, f"Error: Account '{account_id}' not found.")
-        account = accounts[account_id]
+        account = self._found("accounts", account_id, "Account")
         need(
             account.get("class") == "checking",
             "Error: Debit cards can only be ordered for checking accounts. "
@@ -195,26 +177,22 @@ class DebitCardTools(Bank):
             holdings >= MINIMUM_BALANCE,
             f"Error: Account must have a minimum balance of $25. Current balance: ${holdings:.2f}",
         )
-        pending = any(
-            order.get("account_id") == account_id and order.get("status") == "PENDING"
-            for order in self.table("debit_card_orders").values()
-        )
         need(
-            not pending,
+            not self._of_account("debit_card_orders", account_id, "PENDING"),
             f"Error: There is already a pending debit card order for account '{account_id}'.",
         )
         need(
-            not self._active_cards(account_id),
+            not self._of_account("debit_cards", account_id, "ACTIVE"),
             f"Error: Account '{account_id}' already has an active debit card. "
             "Maximum 1 active card per checking account.",
         )
         return holdings
 
-    def _active_cards(self, account_id: str | None) -> dict[str, dict[str, Any]]:
+    def _of_account(self, table: str, account_id: str | None, status: str) -> dict[str, Any]:
         return {
-            card_id: card
-            for card_id, card in self.table("debit_cards").items()
-            if card.get("account_id") == account_id and card.get("status") == "ACTIVE"
+            key: record
+            for key, record in self.table(table).items()
+            if record.get("account_id") == account_id and record.get("status") == status
         }
 
     def _charge_card_fees(
@@ -254,29 +232,20 @@ class DebitCardTools(Bank):
 
     def _issue_reason(self, account_id: str) -> str:
         """Why a card is issued, from the cards the account has had."""
-        cards = [
-            card
-            for card in self.table("debit_cards").values()
-            if card.get("account_id") == account_id
-        ]
-        closed = next((card for card in cards if card.get("status") == "CLOSED"), None)
-        if closed is not None:
+        for closed in self._of_account("debit_cards", account_id, "CLOSED").values():
             reason: str = closed.get("closure_reason", "first_card")
             reason = "fraud" if reason == "fraud_suspected" else reason
             return reason if reason in ("lost", "stolen", "fraud") else "first_card"
-        return "first_card" if cards else "new_account"
+        cards = self.table("debit_cards").values()
+        had_one = any(card.get("account_id") == account_id for card in cards)
+        return "first_card" if had_one else "new_account"
 
     # Activating a card
 
-    def _activated(
-        self, tool: str, card_id: str, last_4: str, expiration: str, cvv: str, pin: str
-    ) -> dict[str, Any]:
+    def _activated(self, tool: str, given: dict[str, str]) -> Any:
         """The card after every check, now active."""
-        need(
-            card_id and last_4 and expiration and cvv and pin,
-            "Error: Missing required parameters. Required: card_id, last_4_digits, "
-            "expiration_date, cvv, pin.",
-        )
+        need_all(LISTED, **given)
+        card_id, last_4, _, cvv, pin = given.values()
         check_pin(pin)
         need(cvv.isdigit() and len(cvv) == 3, "Error: CVV must be exactly 3 digits.")
         four_digits(last_4, "Last 4 digits")
@@ -295,13 +264,9 @@ class DebitCardTools(Bank):
             f"Error: Debit card '{card_id}' cannot be activated. Current status: {status}. "
             "Only PENDING cards can be activated.",
         )
-        need(
-            card.get("last_4_digits") == last_4,
-            "Error: Card verification failed. The last 4 digits do not match our records.",
-        )
+        check_digits(card, last_4)
         self._linked_account_open(card, "Card cannot be activated.")
-        card["status"] = "ACTIVE"
-        card["activated_date"] = TODAY
+        card.update(status="ACTIVE", activated_date=TODAY)
         return card
 
     def _linked_account_open(self, card: dict[str, Any], consequence: str) -> None:
@@ -312,29 +277,26 @@ class DebitCardTools(Bank):
             f"Error: The linked checking account '{account_id}' is no longer open. {consequence}",
         )
 
-    def _retire_others(self, card_id: str, card: dict[str, Any], changes: dict[str, str]) -> str:
+    def _retire_others(
+        self,
+        card: dict[str, Any],
+        reason: str,
+        status: str = "DEACTIVATED",
+        date: str = "deactivated_date",
+    ) -> str:
         """Take the account's other active cards out of use; their ids, joined."""
-        others = self._active_cards(card.get("account_id"))
-        others.pop(card_id, None)
+        active = self._of_account("debit_cards", card.get("account_id"), "ACTIVE")
+        others = {card_id: other for card_id, other in active.items() if other is not card}
         for other in others.values():
-            other.update(changes)
+            other.update({"status": status, date: TODAY, "deactivation_reason": reason})
         return ", ".join(others)
 
-    @tool("write", discoverable=True)
-    def activate_debit_card_8291(
-        self, card_id: str, last_4_digits: str, expiration_date: str, cvv: str, pin: str
-    ) -> str:
-        name = "activate_debit_card_8291"
-        card = self._activated(name, card_id, last_4_digits, expiration_date, cvv, pin)
-        retired = self._retire_others(
-            card_id, card, _deactivated("DEACTIVATED", "New card activated")
-        )
+    @inner("write")
+    def activate_debit_card_8291(self, **given: str) -> str:
+        card = self._activated("activate_debit_card_8291", given)
+        retired = self._retire_others(card, "New card activated")
         lines = [
-            "New Debit Card Activation Successful",
-            f"Card ID: {card_id}",
-            "Status: ACTIVE",
-            f"Activation Date: {TODAY}",
-            "",
+            *_activation("New Debit Card", given),
             "Your card is now ready to use at any ATM or point of sale terminal.",
             "For security, please sign the back of your card.",
         ]
@@ -342,22 +304,13 @@ class DebitCardTools(Bank):
             lines.append(f"\nNote: Previous card(s) have been deactivated: {retired}")
         return "\n".join(lines)
 
-    @tool("write", discoverable=True)
-    def activate_debit_card_8292(
-        self, card_id: str, last_4_digits: str, expiration_date: str, cvv: str, pin: str
-    ) -> str:
-        name = "activate_debit_card_8292"
-        card = self._activated(name, card_id, last_4_digits, expiration_date, cvv, pin)
+    @inner("write")
+    def activate_debit_card_8292(self, **given: str) -> str:
+        card = self._activated("activate_debit_card_8292", given)
         reason = card.get("issue_reason", "lost")
-        changes = _deactivated("DEACTIVATED", f"Replacement card activated ({reason})")
-        retired = self._retire_others(card_id, card, changes)
+        retired = self._retire_others(card, f"Replacement card activated ({reason})")
         lines = [
-            "Replacement Debit Card Activation Successful",
-            f"Card ID: {card_id}",
-            f"Replacement Reason: {titled(reason)}",
-            "Status: ACTIVE",
-            f"Activation Date: {TODAY}",
-            "",
+            *_activation("Replacement Debit Card", given, f"Replacement Reason: {titled(reason)}"),
             "Your replacement card is now ready to use.",
             "",
             "IMPORTANT SECURITY REMINDERS:",
@@ -372,26 +325,15 @@ class DebitCardTools(Bank):
             lines.append(f"\nPrevious card(s) have been deactivated for security: {retired}")
         return "\n".join(lines)
 
-    @tool("write", discoverable=True)
-    def activate_debit_card_8293(
-        self, card_id: str, last_4_digits: str, expiration_date: str, cvv: str, pin: str
-    ) -> str:
-        name = "activate_debit_card_8293"
-        card = self._activated(name, card_id, last_4_digits, expiration_date, cvv, pin)
+    @inner("write")
+    def activate_debit_card_8293(self, **given: str) -> str:
+        card = self._activated("activate_debit_card_8293", given)
         reason = card.get("issue_reason", "expired")
-        changes = {
-            "status": "GRACE_PERIOD",
-            "grace_period_ends": TODAY,
-            "deactivation_reason": f"Reissued card activated ({reason})",
-        }
-        retired = self._retire_others(card_id, card, changes)
+        retired = self._retire_others(
+            card, f"Reissued card activated ({reason})", "GRACE_PERIOD", "grace_period_ends"
+        )
         lines = [
-            "Reissued Debit Card Activation Successful",
-            f"Card ID: {card_id}",
-            f"Reissue Reason: {titled(reason)}",
-            "Status: ACTIVE",
-            f"Activation Date: {TODAY}",
-            "",
+            *_activation("Reissued Debit Card", given, f"Reissue Reason: {titled(reason)}"),
             "Your reissued card is now ready to use.",
         ]
         if retired:
@@ -426,5 +368,6 @@ def _digits(text: str, count: int) -> str:
     return "".join(char for char in text if char.isdigit())[:count].zfill(count)
 
 
-def _deactivated(status: str, reason: str) -> dict[str, str]:
-    return {"status": status, "deactivated_date": TODAY, "deactivation_reason": reason}
+def _activation(title: str, given: dict[str, str], *reason: str) -> Sequence[str]:
+    head = (f"{title} Activation Successful", f"Card ID: {given['card_id']}")
+    return [*head, *reason, "Status: ACTIVE", f"Activation Date: {TODAY}", ""]

@@ -3,12 +3,23 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Sequence
 from typing import Any
 
-from chimera.eval.benchmarks._tau_bench.bank import TODAY, days_since, need, number, one_of, titled
-from chimera.eval.benchmarks._tau_bench.bank_debit import DebitCardTools, check_pin, four_digits
-from chimera.eval.benchmarks._tau_bench.kernel import tool
+from chimera.eval.benchmarks._tau_bench.bank import (
+    TODAY,
+    days_since,
+    need,
+    number,
+    one_of,
+    titled,
+)
+from chimera.eval.benchmarks._tau_bench.bank_debit import (
+    DebitCardTools,
+    check_digits,
+    check_pin,
+    four_digits,
+)
+from chimera.eval.benchmarks._tau_bench.bank_tools import LISTED, inner, need_all
 
 CLOSING_REASONS = (
     "lost",
@@ -37,12 +48,9 @@ class DebitCardServiceTools(DebitCardTools):
 
     official = "KnowledgeTools"
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def close_debit_card_4721(self, card_id: str, reason: str) -> str:
-        need(
-            card_id and reason,
-            "Error: Missing required parameters. Required: card_id, reason.",
-        )
+        need_all(LISTED, card_id=card_id, reason=reason)
         one_of(reason.lower(), CLOSING_REASONS, "reason")
         reason = reason.lower()
         card = self._card(card_id)
@@ -67,156 +75,122 @@ class DebitCardServiceTools(DebitCardTools):
             lines.append("Any pending transactions may still be processed.")
         if reason == "fraud_suspected":
             lines.append(
-                "Please advise the customer to review recent transactions and file disputes "
-                "for any "
-                "unauthorized charges."
+                "Please advise the customer to review recent transactions and file disputes for "
+                "any unauthorized charges."
             )
             lines.append("Also recommend changing their online banking password.")
         lines += [
             "",
-            "Note: This card cannot be reactivated. If the customer needs a new card, they "
-            "can order "
-            "one through the standard ordering process.",
+            "Note: This card cannot be reactivated. If the customer needs a new card, they can "
+            "order one through the standard ordering process.",
             "Any recurring payments linked to this card will need to be updated with new payment "
             "information.",
         ]
         return "\n".join(lines)
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def freeze_debit_card_3892(self, card_id: str) -> str:
         need(card_id, "Error: Missing required parameter: card_id.")
-        card = self._card(card_id)
-        status = card.get("status")
-        need(status != "FROZEN", f"Error: Debit card '{card_id}' is already frozen.")
-        need(
-            status == "ACTIVE",
-            f"Error: Debit card '{card_id}' cannot be frozen. Current status: {status}. "
-            "Only ACTIVE cards can be frozen.",
-        )
+        card = self._card_with("ACTIVE", card_id, "FROZEN", "frozen")
         card.update(status="FROZEN", frozen_date=TODAY)
-        return "\n".join(
-            [
-                "Debit Card Frozen Successfully",
-                f"Card ID: {card_id}",
-                "Status: FROZEN",
-                f"Frozen Date: {TODAY}",
-                "",
-                "While frozen:",
-                "- All new purchase transactions will be declined",
-                "- Recurring payments and subscriptions will be declined",
-                "- Pending transactions already authorized may still process",
-                "",
-                "To unfreeze, the customer can call customer service or use the mobile app.",
-                "If the card is confirmed lost or stolen, recommend closing the card permanently "
-                "instead.",
-            ]
+        return (
+            "Debit Card Frozen Successfully\n"
+            f"Card ID: {card_id}\n"
+            "Status: FROZEN\n"
+            f"Frozen Date: {TODAY}\n\n"
+            "While frozen:\n"
+            "- All new purchase transactions will be declined\n"
+            "- Recurring payments and subscriptions will be declined\n"
+            "- Pending transactions already authorized may still process\n\n"
+            "To unfreeze, the customer can call customer service or use the mobile app.\n"
+            "If the card is confirmed lost or stolen, recommend closing the card permanently "
+            "instead."
         )
 
-    @tool("write", discoverable=True)
+    def _card_with(self, status: str, card_id: str, after: str, done: str) -> Any:
+        """A card of this status, which is about to get another."""
+        card = self._card(card_id)
+        before = card.get("status")
+        need(before != after, f"Error: Debit card '{card_id}' is already {after.lower()}.")
+        need(
+            before == status,
+            f"Error: Debit card '{card_id}' cannot be {done}. Current status: {before}. "
+            f"Only {status} cards can be {done}.",
+        )
+        return card
+
+    @inner("write")
     def unfreeze_debit_card_3893(self, card_id: str) -> str:
         need(card_id, "Error: Missing required parameter: card_id.")
-        card = self._card(card_id)
-        status = card.get("status")
-        need(status != "ACTIVE", f"Error: Debit card '{card_id}' is already active.")
-        need(
-            status == "FROZEN",
-            f"Error: Debit card '{card_id}' cannot be unfrozen. Current status: {status}. "
-            "Only FROZEN cards can be unfrozen.",
-        )
+        card = self._card_with("FROZEN", card_id, "ACTIVE", "unfrozen")
         self._linked_account_open(card, "Card cannot be unfrozen.")
         card.update(status="ACTIVE", unfrozen_date=TODAY)
-        return "\n".join(
-            [
-                "Debit Card Unfrozen Successfully",
-                f"Card ID: {card_id}",
-                "Status: ACTIVE",
-                f"Unfrozen Date: {TODAY}",
-                "",
-                "The card is now active and ready to use immediately.",
-                "All transactions will process normally.",
-            ]
+        return (
+            "Debit Card Unfrozen Successfully\n"
+            f"Card ID: {card_id}\n"
+            "Status: ACTIVE\n"
+            f"Unfrozen Date: {TODAY}\n\n"
+            "The card is now active and ready to use immediately.\n"
+            "All transactions will process normally."
         )
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def clear_debit_card_fraud_alert_4892(self, card_id: str, reason: str) -> str:
         need(card_id, "Error: Missing required parameter: card_id.")
         need(reason, "Error: Missing required parameter: reason.")
         reasons = ("customer_verified", "velocity_clear")
-        need(
-            reason in reasons,
-            f"Error: Invalid reason '{reason}'. Must be one of: {', '.join(reasons)}",
-        )
+        invalid = f"Error: Invalid reason '{reason}'. Must be one of: {', '.join(reasons)}"
+        need(reason in reasons, invalid)
         card = self._card(card_id)
+        lacking = f"Error: Debit card '{card_id}' does not have an active"
         if reason == "velocity_clear":
-            need(
-                card.get("velocity_blocked", False),
-                f"Error: Debit card '{card_id}' does not have an active velocity block.",
-            )
+            need(card.get("velocity_blocked", False), f"{lacking} velocity block.")
             card.update(velocity_blocked=False, velocity_cleared_date=TODAY)
-            return "\n".join(
-                [
-                    "Velocity Block Cleared Successfully",
-                    f"Card ID: {card_id}",
-                    f"Cleared Date: {TODAY}",
-                    "",
-                    "The card is now unblocked and ready for normal use.",
-                    "The velocity monitoring will continue - if the same unusual patterns recur,",
-                    "the card may be blocked again automatically.",
-                ]
+            return (
+                "Velocity Block Cleared Successfully\n"
+                f"Card ID: {card_id}\n"
+                f"Cleared Date: {TODAY}\n\n"
+                "The card is now unblocked and ready for normal use.\n"
+                "The velocity monitoring will continue - if the same unusual patterns recur,\n"
+                "the card may be blocked again automatically."
             )
-        need(
-            card.get("fraud_alert_active", False),
-            f"Error: Debit card '{card_id}' does not have an active fraud alert.",
-        )
+        need(card.get("fraud_alert_active", False), f"{lacking} fraud alert.")
         need(
             card.get("alert_source") != "bank_initiated",
             "Error: BANK_INITIATED_ALERT - This fraud alert was initiated by the bank's fraud "
             "detection system and cannot be cleared by customer service agents. Please transfer "
-            "the "
-            "customer to the security team using transfer_to_human_agents.",
+            "the customer to the security team using transfer_to_human_agents.",
         )
         card.update(fraud_alert_active=False, alert_source=None, fraud_alert_cleared_date=TODAY)
-        return "\n".join(
-            [
-                "Fraud Alert Cleared Successfully",
-                f"Card ID: {card_id}",
-                f"Cleared Date: {TODAY}",
-                "",
-                "The fraud alert has been removed from the card.",
-                "All transactions will process normally.",
-                "",
-                "Remind the customer to review recent transactions and report any unauthorized "
-                "charges.",
-            ]
+        return (
+            "Fraud Alert Cleared Successfully\n"
+            f"Card ID: {card_id}\n"
+            f"Cleared Date: {TODAY}\n\n"
+            "The fraud alert has been removed from the card.\n"
+            "All transactions will process normally.\n\n"
+            "Remind the customer to review recent transactions and report any unauthorized charges."
         )
 
-    @tool("write", discoverable=True)
-    def reset_debit_card_pin_6284(self, card_id: str, last_4_digits: str, new_pin: str) -> str:
-        need(
-            card_id and last_4_digits and new_pin,
-            "Error: Missing required parameters. Required: card_id, last_4_digits, new_pin.",
-        )
+    @inner("write")
+    def reset_debit_card_pin_6284(self, **given: str) -> str:
+        need_all(LISTED, **given)
+        card_id, last_4_digits, new_pin = given.values()
         four_digits(last_4_digits, "Last 4 digits")
         check_pin(new_pin)
         card = self._card(card_id)
-        need(
-            card.get("last_4_digits") == last_4_digits,
-            "Error: Card verification failed. The last 4 digits do not match our records.",
-        )
+        check_digits(card, last_4_digits)
         need(
             card.get("status") == "ACTIVE",
             f"Error: Cannot reset PIN. Card status is {card.get('status')}. "
             "Only ACTIVE cards can have their PIN reset.",
         )
         card.update(pin_last_changed=TODAY, pin_locked=False, pin_attempts_remaining=3)
-        return _pin_text("Reset", card_id, ["Your card has been unlocked and is ready to use."])
+        return _pin_text("Reset", card_id, "Your card has been unlocked and is ready to use.\n")
 
-    @tool("write", discoverable=True)
-    def change_debit_card_pin_6285(self, card_id: str, current_pin: str, new_pin: str) -> str:
-        need(
-            card_id and current_pin and new_pin,
-            "Error: Missing required parameters. Required: card_id, current_pin, new_pin.",
-        )
+    @inner("write")
+    def change_debit_card_pin_6285(self, **given: str) -> str:
+        need_all(LISTED, **given)
+        card_id, current_pin, new_pin = given.values()
         four_digits(current_pin, "Current PIN")
         check_pin(new_pin)
         need(current_pin != new_pin, "Error: New PIN must be different from current PIN.")
@@ -227,15 +201,14 @@ class DebitCardServiceTools(DebitCardTools):
             "Only ACTIVE cards can have their PIN changed.",
         )
         card["pin_last_changed"] = TODAY
-        return _pin_text("Changed", card_id, [])
+        return _pin_text("Changed", card_id)
 
-    @tool("read", discoverable=True)
+    @inner("read")
     def get_debit_cards_by_account_id_7823(self, account_id: str) -> str:
         need(account_id, "Error: Missing required parameter 'account_id'.")
-        accounts = self.table("accounts")
-        need(account_id in accounts, f"Error: Account '{account_id}' not found.")
+        account = self._found("accounts", account_id, "Account")
         need(
-            accounts[account_id].get("class", "").lower() in ("checking", "business_checking"),
+            account.get("class", "").lower() in ("checking", "business_checking"),
             f"Error: Account '{account_id}' is not a checking account. "
             "Debit cards are only available for checking accounts.",
         )
@@ -248,7 +221,7 @@ class DebitCardServiceTools(DebitCardTools):
         cards.sort(key=lambda card: card.get("date_issued") or "", reverse=True)
         return json.dumps(cards, indent=2)
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def request_temporary_debit_card_limit_increase_8374(
         self, card_id: str, limit_type: str, new_limit: int
     ) -> str:
@@ -287,36 +260,29 @@ class DebitCardServiceTools(DebitCardTools):
         card[f"temporary_{limit_type}_limit_increase"] = True
         card[f"original_{limit_type}_limit"] = limit
         card[f"temporary_{limit_type}_limit_expires"] = TODAY
-        return "\n".join(
-            [
-                f"Temporary {name} Increase Granted Successfully",
-                f"Card ID: {card_id}",
-                f"Previous Limit: ${limit}",
-                f"New Temporary Limit: ${wanted}",
-                f"Increase Amount: ${wanted - limit}",
-                "",
-                "Important Information:",
-                "- This temporary increase expires in 24 hours",
-                f"- After expiration, the limit will revert to ${limit}",
-                "- Only one temporary increase is allowed per 24-hour period",
-                "",
-                "Note: If the customer is at a third-party (non-Rho-Bank) ATM, that ATM may "
-                "have its "
-                "own",
-                "per-transaction or daily limits that Rho-Bank cannot override. The customer may "
-                "need to",
-                "use a Rho-Bank ATM or make multiple smaller withdrawals at third-party ATMs.",
-            ]
+        return (
+            f"Temporary {name} Increase Granted Successfully\n"
+            f"Card ID: {card_id}\n"
+            f"Previous Limit: ${limit}\n"
+            f"New Temporary Limit: ${wanted}\n"
+            f"Increase Amount: ${wanted - limit}\n\n"
+            "Important Information:\n"
+            "- This temporary increase expires in 24 hours\n"
+            f"- After expiration, the limit will revert to ${limit}\n"
+            "- Only one temporary increase is allowed per 24-hour period\n\n"
+            "Note: If the customer is at a third-party (non-Rho-Bank) ATM, that ATM may have its "
+            "own\nper-transaction or daily limits that Rho-Bank cannot override. The customer may "
+            "need to\nuse a Rho-Bank ATM or make multiple smaller withdrawals at third-party ATMs."
         )
 
-    def _account_in_good_standing(self, card_id: str, card: dict[str, Any]) -> dict[str, Any]:
+    def _account_in_good_standing(self, card_id: str, card: dict[str, Any]) -> Any:
         account_id = str(card.get("account_id") or "")
         accounts = self.table("accounts")
         need(
             account_id and account_id in accounts,
             f"Error: Could not find linked account for debit card '{card_id}'.",
         )
-        account: dict[str, Any] = accounts[account_id]
+        account = accounts[account_id]
         need(
             account.get("status") == "OPEN",
             f"Error: The linked account '{account_id}' is not in good standing. "
@@ -358,19 +324,14 @@ class DebitCardServiceTools(DebitCardTools):
         return limit
 
 
-def _pin_text(verb: str, card_id: str, extra: Sequence[str]) -> str:
-    return "\n".join(
-        [
-            f"Debit Card PIN {verb} Successfully",
-            f"Card ID: {card_id}",
-            f"PIN Changed: {TODAY}",
-            "",
-            "The new PIN is effective immediately.",
-            *extra,
-            "Customer can use the new PIN for ATM withdrawals and point-of-sale transactions.",
-            "",
-            "Security reminder: Never share your PIN with anyone.",
-        ]
+def _pin_text(verb: str, card_id: str, extra: str = "") -> str:
+    return (
+        f"Debit Card PIN {verb} Successfully\n"
+        f"Card ID: {card_id}\n"
+        f"PIN Changed: {TODAY}\n\n"
+        f"The new PIN is effective immediately.\n{extra}"
+        "Customer can use the new PIN for ATM withdrawals and point-of-sale transactions.\n\n"
+        "Security reminder: Never share your PIN with anyone."
     )
 
 

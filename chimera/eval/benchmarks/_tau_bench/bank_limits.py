@@ -4,17 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from chimera.eval.benchmarks._tau_bench.bank import (
-    TODAY,
-    Answer,
-    bullets,
-    digest_id,
-    money_or_zero,
-    need,
-    number,
-)
-from chimera.eval.benchmarks._tau_bench.bank_credit import CreditCardTools
-from chimera.eval.benchmarks._tau_bench.kernel import tool
+from chimera.eval.benchmarks._tau_bench.bank import TODAY, Answer, bullets, digest_id, need, number
+from chimera.eval.benchmarks._tau_bench.bank_credit import CreditCardTools, money_or_zero
+from chimera.eval.benchmarks._tau_bench.bank_tools import IN_BRACKETS, UNNAMED, inner, need_all
 
 DENIAL_REASONS = (
     "insufficient_account_age",
@@ -30,44 +22,34 @@ DENIAL_REASONS = (
 BAD_STANDING = ("PAST_DUE", "DELINQUENT", "COLLECTIONS", "CLOSED")
 
 
-def _limit_request_id(account_id: str, user_id: str, amount: float) -> str:
-    return f"cli_{digest_id(f'cli_request:{account_id}:{user_id}:{amount:.2f}', 12)}"
-
-
 class CreditLimitTools(CreditCardTools):
     """What is done about the limit of a credit card."""
 
     official = "KnowledgeTools"
 
-    @tool("write", discoverable=True)
-    def submit_credit_limit_increase_request_7392(
-        self, credit_card_account_id: str, user_id: str, requested_increase_amount: int
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and requested_increase_amount is not None,
-            "Error: Missing required parameters.",
-        )
+    def _request(
+        self, account_id: str, user_id: str, amount: float, details: dict[str, Any]
+    ) -> tuple[str, bool]:
+        """Enter what became of a request; its id, and whether it is a new one."""
+        key = f"cli_{digest_id(f'cli_request:{account_id}:{user_id}:{amount:.2f}', 12)}"
+        asked = {"request_id": key, "credit_card_account_id": account_id, "user_id": user_id}
+        return key, self._add("credit_limit_increase_requests", key, {**asked, **details})
+
+    @inner("write")
+    def submit_credit_limit_increase_request_7392(self, **given: Any) -> str:
+        account_id, user_id, increase = given.values()
+        need(account_id and user_id and increase is not None, UNNAMED)
         refusal = "Error: Invalid requested_increase_amount. Must be a whole number"
-        wanted = number(requested_increase_amount, f"{refusal}.")
+        wanted = number(increase, f"{refusal}.")
         need(wanted.is_integer(), f"{refusal} of dollars.")
         need(wanted > 0, "Error: Requested increase amount must be positive.")
-        self._card_account(credit_card_account_id, user_id)
-        key = _limit_request_id(credit_card_account_id, user_id, wanted)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "requested_increase_amount": int(wanted),
-            "submitted_at": TODAY,
-            "status": "PENDING",
-        }
-        need(
-            self._add("credit_limit_increase_requests", key, record),
-            "Error: A similar request may already exist.",
-        )
+        self._card_account(account_id, user_id)
+        entered = {"requested_increase_amount": int(wanted), "submitted_at": TODAY}
+        key, new = self._request(account_id, user_id, wanted, {**entered, "status": "PENDING"})
+        need(new, "Error: A similar request may already exist.")
         shown = bullets(
             f"Request ID: {key}",
-            f"Account: {credit_card_account_id}",
+            f"Account: {account_id}",
             f"Requested Increase: ${int(wanted):,}",
             "Status: PENDING",
         )
@@ -76,22 +58,21 @@ class CreditLimitTools(CreditCardTools):
             f"Executed: submit_credit_limit_increase_request_7392\n{shown}"
         )
 
-    @tool("read", discoverable=True)
-    def get_credit_limit_increase_history_4829(self, credit_card_account_id: str) -> str:
+    @inner("read")
+    def get_credit_limit_increase_history_4829(self, **given: str) -> str:
         return self._history(
             "get_credit_limit_increase_history_4829",
             "Credit limit increase history retrieved.",
-            f"Credit limit increase history for account {credit_card_account_id}",
-            ("credit_limit_increase_requests", "credit_card_account_id", credit_card_account_id),
+            "Credit limit increase history for account {}",
+            "credit_limit_increase_requests",
             "No credit limit increase requests found for this account.",
+            given,
         )
 
-    @tool("read", discoverable=True)
+    @inner("read")
     def get_payment_history_6183(self, credit_card_account_id: str, months: int) -> str:
-        need(
-            credit_card_account_id and months is not None,
-            "Error: Missing required parameters (credit_card_account_id, months).",
-        )
+        given = {"credit_card_account_id": credit_card_account_id, "months": months is not None}
+        need_all(IN_BRACKETS, **given)
         try:
             months = int(months)
         except (TypeError, ValueError):
@@ -118,37 +99,26 @@ class CreditLimitTools(CreditCardTools):
         ]
         return "\n".join(lines)
 
-    @tool("write", discoverable=True)
-    def approve_credit_limit_increase_5847(
-        self, credit_card_account_id: str, user_id: str, new_credit_limit: int
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and new_credit_limit is not None,
-            "Error: Missing required parameters.",
-        )
-        account = self._card_account(credit_card_account_id, user_id)
-        need(
-            self._may_raise_limit(account, credit_card_account_id, user_id),
-            "Error: Credit limit increase request cannot be approved at this time.",
-        )
+    @inner("write")
+    def approve_credit_limit_increase_5847(self, **given: Any) -> str:
+        account_id, user_id, limit = given.values()
+        need(account_id and user_id and limit is not None, UNNAMED)
+        account = self._card_account(account_id, user_id)
+        refusal = "Error: Credit limit increase request cannot be approved at this time."
+        need(self._may_raise_limit(account, account_id, user_id), refusal)
         before = money_or_zero(account.get("credit_limit", "$0.00"))
-        refusal = f"Error: Invalid new_credit_limit '{new_credit_limit}'. Must be a number."
-        after = number(new_credit_limit, refusal)
+        after = number(limit, f"Error: Invalid new_credit_limit '{limit}'. Must be a number.")
         account["credit_limit"] = f"${after:.2f}"
-        key = _limit_request_id(credit_card_account_id, user_id, after - before)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
+        details = {
             "previous_limit": f"${before:.2f}",
             "new_limit": f"${after:.2f}",
             "increase_amount": f"${after - before:.2f}",
             "decision_date": TODAY,
             "status": "APPROVED",
         }
-        self._add("credit_limit_increase_requests", key, record)
+        self._request(account_id, user_id, after - before, details)
         shown = bullets(
-            f"Account: {credit_card_account_id}",
+            f"Account: {account_id}",
             f"Previous Limit: ${before:.2f}",
             f"New Limit: ${after:.2f}",
             f"Increase: ${after - before:.2f}",
@@ -173,34 +143,16 @@ class CreditLimitTools(CreditCardTools):
         standing = account.get("account_status", "").upper()
         return not disputed and not replaced and standing not in BAD_STANDING
 
-    @tool("write", discoverable=True)
-    def deny_credit_limit_increase_5848(
-        self, credit_card_account_id: str, user_id: str, denial_reason: str
-    ) -> str:
-        need(
-            credit_card_account_id and user_id and denial_reason,
-            "Error: Missing required parameters.",
-        )
-        need(
-            denial_reason in DENIAL_REASONS,
-            f"Error: Invalid denial_reason. Must be one of: {', '.join(DENIAL_REASONS)}",
-        )
-        self._card_account(credit_card_account_id)
-        key = _limit_request_id(credit_card_account_id, user_id, 0.0)
-        record = {
-            "request_id": key,
-            "credit_card_account_id": credit_card_account_id,
-            "user_id": user_id,
-            "denial_reason": denial_reason,
-            "decision_date": TODAY,
-            "status": "DENIED",
-        }
-        self._add("credit_limit_increase_requests", key, record)
-        shown = bullets(
-            f"Account: {credit_card_account_id}",
-            f"Denial Reason: {denial_reason}",
-            f"Date: {TODAY}",
-        )
+    @inner("write")
+    def deny_credit_limit_increase_5848(self, **given: str) -> str:
+        need_all(UNNAMED, **given)
+        account_id, user_id, reason = given.values()
+        refusal = f"Error: Invalid denial_reason. Must be one of: {', '.join(DENIAL_REASONS)}"
+        need(reason in DENIAL_REASONS, refusal)
+        self._found("credit_card_accounts", account_id, "Credit card account")
+        details = {"denial_reason": reason, "decision_date": TODAY, "status": "DENIED"}
+        self._request(account_id, user_id, 0.0, details)
+        shown = bullets(f"Account: {account_id}", f"Denial Reason: {reason}", f"Date: {TODAY}")
         return (
             f"Credit limit increase request denied.\n{shown}\n"
             "The customer will receive a notification explaining the denial."

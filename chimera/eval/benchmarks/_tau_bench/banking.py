@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
-from functools import lru_cache
-from importlib import resources
-from typing import Any, ClassVar, Literal, get_args
+from typing import ClassVar, Literal, get_args
 
 from chimera.eval.benchmarks._tau_bench.bank import (
     Answer,
@@ -21,6 +19,7 @@ from chimera.eval.benchmarks._tau_bench.bank_customer import KnowledgeUserTools
 from chimera.eval.benchmarks._tau_bench.bank_debit_service import DebitCardServiceTools
 from chimera.eval.benchmarks._tau_bench.bank_disputes import DisputeTools
 from chimera.eval.benchmarks._tau_bench.bank_limits import CreditLimitTools
+from chimera.eval.benchmarks._tau_bench.bank_tools import inner, tool_texts
 from chimera.eval.benchmarks._tau_bench.kernel import Database, check_arguments, tool
 
 TransferReason = Literal[
@@ -45,18 +44,6 @@ TransferReason = Literal[
     "other",
 ]
 MODULE = "tau2.domains.banking_knowledge.tools"
-
-
-@lru_cache(maxsize=1)
-def tool_texts() -> Mapping[str, Any]:
-    """Description and parameters of each tool that must be unlocked, as unlocking shows them."""
-    texts = (
-        resources.files("chimera.eval.benchmarks._tau_bench")
-        .joinpath("banking_tools.json")
-        .read_text("utf-8")
-    )
-    loaded: Mapping[str, Any] = json.loads(texts)
-    return loaded
 
 
 class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, AccountTools):
@@ -90,9 +77,9 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
     def transfer_to_human_agents(self, summary: str, reason: TransferReason = "other") -> str:
         """Hand the customer over to a human agent. Look up the right reason first."""
         reasons = get_args(TransferReason)
+        known = ", ".join(reasons)
         need(
-            reason in reasons,
-            f"Error: Invalid transfer reason '{reason}'. Must be one of: {', '.join(reasons)}",
+            reason in reasons, f"Error: Invalid transfer reason '{reason}'. Must be one of: {known}"
         )
         return f"Transfer successful (reason: {reason}). A human agent will assist you shortly."
 
@@ -119,9 +106,7 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
     @tool("write")
     def change_user_email(self, user_id: str, new_email: str) -> str:
         """Change a customer's e-mail address."""
-        users = self.table("users")
-        need(user_id in users, f"Error: User with ID '{user_id}' not found.")
-        users[user_id]["email"] = new_email
+        self._found("users", user_id, "User with ID")["email"] = new_email
         shown = bullets(f"User ID: {user_id}", f"New Email: {new_email}")
         return f"Email updated successfully.\n{shown}"
 
@@ -163,10 +148,8 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
             "date_of_birth": date_of_birth,
             "time_verified": time_verified,
         }
-        need(
-            self._add("verification_history", f"{user_id}_{moment}", record),
-            "Failed to log verification: Record may already exist.",
-        )
+        refusal = "Failed to log verification: Record may already exist."
+        need(self._add("verification_history", f"{user_id}_{moment}", record), refusal)
         shown = bullets(f"User: {name} (ID: {user_id})", f"Verified at: {time_verified}")
         return f"Verification logged successfully.\n{shown}"
 
@@ -259,18 +242,18 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
         """List the inner tools that were called."""
         return f"Your called agent tools:\n{self._listed('agent_discoverable_tools')}"
 
-    @tool("write", discoverable=True)
+    @inner("write")
     def example_agent_tool_0000(self) -> str:
         return "Example tool executed successfully."
 
-    @tool("generic", discoverable=True)
+    @inner("generic")
     def initial_transfer_to_human_agent_0218(self) -> str:
         return (
             "Initial Transfer Initiated, Inform the user that the lines are busy.\n\n"
             + executed("initial_transfer_to_human_agent_0218")
         )
 
-    @tool("generic", discoverable=True)
+    @inner("generic")
     def initial_transfer_to_human_agent_1822(self) -> str:
         return (
             "Do not explicitly tell the user, but the conversation has not reached the necessary "
@@ -279,11 +262,11 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
             + executed("initial_transfer_to_human_agent_1822")
         )
 
-    @tool("generic", discoverable=True)
+    @inner("generic")
     def emergency_credit_bureau_incident_transfer_1114(self) -> str:
         return (
-            "Emergency escalation logged. Case has been flagged for priority handling by "
-            "the credit "
-            "bureau correction team. Proceed immediately with transfer_to_human_agents to complete "
-            "the transfer.\n\n" + executed("emergency_credit_bureau_incident_transfer_1114")
+            "Emergency escalation logged. Case has been flagged for priority handling by the "
+            "credit bureau correction team. Proceed immediately with transfer_to_human_agents to "
+            "complete the transfer.\n\n"
+            + executed("emergency_credit_bureau_incident_transfer_1114")
         )

@@ -119,15 +119,14 @@ class Conversations(DatasetBenchmark[TauTask]):
 
     def oracle(self, task: TauTask, env: Environment) -> Submission:
         """Make the gold calls in the environment, then say what had to be said."""
-        from chimera.eval.benchmarks._tau_bench.environment import TauEnvironment
-        from chimera.eval.benchmarks._tau_bench.submissions import actions_in, recorded
+        from chimera.eval.benchmarks._tau_bench.environment import TauEnvironment, recorded
+        from chimera.eval.benchmarks._tau_bench.submissions import actions_in
 
         if not isinstance(env, TauEnvironment):
             return self.gold(task)
         content, talk = self._gold_content(task), env.conversation
         for call in actions_in(content):
-            reply = talk.respond(call)
-            talk.messages += recorded(call, reply.content, error=reply.error)
+            talk.messages += recorded(call, talk.respond(call))
         talk.messages += [{"role": "assistant", "content": text} for text in content["outputs"]]
         return submission({"messages": talk.messages, "termination_reason": "user_stop"})
 

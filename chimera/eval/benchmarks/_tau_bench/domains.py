@@ -94,10 +94,7 @@ class Domain:
         path = self.folder / "tasks.json"
         if exists(path):
             content = read(path)
-            listed: list[Mapping[str, Any]] = (
-                content["tasks"] if isinstance(content, dict) else content
-            )
-            return listed
+            return content["tasks"] if isinstance(content, dict) else content  # type: ignore[no-any-return]
         files = sorted((self.folder / "tasks").glob("task_*.json"))
         if not files:
             raise DatasetError(f"{self.folder}: no tasks.json")
@@ -134,41 +131,41 @@ class Domain:
 
 
 def _airline(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.benchmarks._tau_bench import airline
+    from chimera.eval.benchmarks._tau_bench.airline import AirlineTools
 
-    return World(airline.AirlineTools(fresh(_shared(folder / "db.json", airline.load))))
+    return World(AirlineTools(fresh(_shared(folder / "db.json", AirlineTools.load))))
 
 
 def _retail(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.benchmarks._tau_bench import retail
+    from chimera.eval.benchmarks._tau_bench.retail import RetailTools
 
-    return World(retail.RetailTools(fresh(_shared(folder / "db.json", retail.load))))
+    return World(RetailTools(fresh(_shared(folder / "db.json", RetailTools.load))))
 
 
 def _mock(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.benchmarks._tau_bench import mock
+    from chimera.eval.benchmarks._tau_bench.mock import MockTools, MockUserTools
 
-    agent = mock.MockTools(_database(folder / "db.json", mock.load))
+    agent = MockTools(_database(folder / "db.json", MockTools.load))
     user_file = folder / "user_db.json"
     if not exists(user_file):
         return World(agent)
-    return World(agent, mock.MockUserTools(_database(user_file, mock.load_user)))
+    return World(agent, MockUserTools(_database(user_file, MockUserTools.load)))
 
 
 def _telecom(folder: Path, task: Mapping[str, Any], variant: str) -> World:
-    from chimera.eval.benchmarks._tau_bench import phone_scenes, phone_state, telecom
+    from chimera.eval.benchmarks._tau_bench.phone_scenes import TelecomUserTools
+    from chimera.eval.benchmarks._tau_bench.telecom import TelecomTools, synchronise
 
-    return World(
-        telecom.TelecomTools(_database(folder / "db.toml", telecom.load)),
-        phone_scenes.TelecomUserTools(_database(folder / "user_db.toml", phone_state.load)),
-        telecom.synchronise,
-    )
+    agent = TelecomTools(_database(folder / "db.toml", TelecomTools.load))
+    user = TelecomUserTools(_database(folder / "user_db.toml", TelecomUserTools.load))
+    return World(agent, user, synchronise)
 
 
 def _banking(folder: Path, task: Mapping[str, Any], variant: str) -> World:
     from chimera.eval.benchmarks._tau_bench import knowledge
 
-    return knowledge.world(folder, _database(folder / "db.json", knowledge.load), task, variant)
+    db = _database(folder / "db.json", knowledge.SearchingTools.load)
+    return knowledge.world(folder, db, task, variant)
 
 
 _MAKERS: Mapping[str, Callable[[Path, Mapping[str, Any], str], World]] = {
@@ -241,9 +238,5 @@ class LegacyDomain:
             path = self.folder / f"{table}.json"
             if not exists(path):
                 path = self.folder / "data" / f"{table}.json"
-            data[table] = Table(_shared(path, _as_it_is))
+            data[table] = Table(_shared(path, dict))
         return kind(data)
-
-
-def _as_it_is(raw: Any) -> Any:
-    return raw

@@ -31,6 +31,17 @@ class Rules:
     agent_steps_only: bool = False
 
 
+def recorded(call: Call, reply: Reply) -> list[dict[str, JSON]]:
+    """A call and its result as two messages of a conversation."""
+    side = call.requestor
+    made = {"id": call.id, "name": call.name, "arguments": dict(call.arguments), "requestor": side}
+    answer = {"role": "tool", "id": call.id, "content": reply.content}
+    return [
+        {"role": side, "content": None, "tool_calls": [made]},
+        {**answer, "requestor": side, "error": reply.error},
+    ]
+
+
 @dataclass(slots=True)
 class Conversation:
     """A dialogue by the official turn rules, recorded in the form of the official result files.
@@ -88,22 +99,8 @@ class Conversation:
 
     def _run(self, call: Call) -> Reply:
         reply = self.respond(call)
-        made = {
-            "id": call.id,
-            "name": call.name,
-            "arguments": dict(call.arguments),
-            "requestor": call.requestor,
-        }
-        self._add({"role": call.requestor, "content": None, "tool_calls": [made]})
-        self._add(
-            {
-                "role": "tool",
-                "id": call.id,
-                "content": reply.content,
-                "requestor": call.requestor,
-                "error": reply.error,
-            }
-        )
+        for message in recorded(call, reply):
+            self._add(message)
         self.errors += reply.error
         return reply
 
@@ -153,10 +150,7 @@ class TauEnvironment(Environment):
     capabilities = frozenset({"dialogue"})
 
     def __init__(
-        self,
-        conversation: Conversation,
-        functions: Sequence[ToolFunction],
-        system_prompt: str,
+        self, conversation: Conversation, functions: Sequence[ToolFunction], system_prompt: str
     ) -> None:
         self.conversation = conversation
         self.system_prompt = system_prompt

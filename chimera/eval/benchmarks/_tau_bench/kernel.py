@@ -8,7 +8,6 @@ pydantic's report. Those texts are part of the protocol, so they are reproduced 
 from __future__ import annotations
 
 import ast
-import hashlib
 import inspect
 import json
 import operator
@@ -126,6 +125,12 @@ class Toolkit:
         """What a tool raises when it will not do what it is asked; values fill the places in it."""
         return ValueError(text.format(*values) if values else text)
 
+    def _find(self, table: str, label: str, key: str) -> Any:
+        """A record by its key."""
+        if key not in self.db[table]:
+            raise self._refusal(f"{label} {key} not found")
+        return self.db[table][key]
+
     def run_function(self, name: str, arguments: Mapping[str, Any]) -> Any:
         """Run a public method by name: a tool, a set-up function or an assertion of a task."""
         function = None if name.startswith("_") or name in RESERVED else getattr(self, name, None)
@@ -133,15 +138,19 @@ class Toolkit:
             raise AttributeError(f"'{self.official}' object has no attribute '{name}'")
         return function(**arguments)
 
+    @classmethod
+    def load(cls, raw: Any) -> Database:
+        """A whole database as plain JSON values, after the model's conversions."""
+        checked_whole = cls.database.model_validate(raw).model_dump()
+        loaded: Database = json.loads(json.dumps(checked_whole, default=str))
+        return loaded
+
     def update_db(self, changes: Mapping[str, Any]) -> None:
         """Lay a task's data over the database; the task keeps its own."""
-        self.db = normalised(self.database, deep_update(self.db, changes))
-
-    def state_hash(self) -> str:
-        return state_hash(self.db)
+        self.db = self.load(deep_update(self.db, deepcopy(changes)))
 
 
-RESERVED = frozenset({"call", "run_function", "update_db", "state_hash", "visible"})
+RESERVED = frozenset({"call", "load", "run_function", "update_db", "visible"})
 
 
 def _declare(
@@ -235,12 +244,6 @@ def checked(kind: type[BaseModel], value: Mapping[str, Any]) -> Record:
     return Record(kind(**value).model_dump())
 
 
-def normalised(kind: type[BaseModel], raw: Any) -> Database:
-    """A whole database as plain JSON values, after the model's conversions."""
-    loaded: Database = json.loads(json.dumps(kind.model_validate(raw).model_dump(), default=str))
-    return loaded
-
-
 def attribute(item: Any, name: str) -> Any:
     """A field of a checked object; anything else answers as a Python object without it."""
     if isinstance(item, Record):
@@ -261,9 +264,7 @@ def render(value: Any) -> str:
 
 
 def _plain(value: Any) -> Any:
-    if isinstance(value, Record) or value is None:
-        return value
-    if isinstance(value, str):
+    if value is None or isinstance(value, (Record, str)):
         return value
     if isinstance(value, (int, float)):
         return str(value)
@@ -272,11 +273,6 @@ def _plain(value: Any) -> Any:
     if isinstance(value, dict):
         return {key: _plain(item) for key, item in value.items()}
     raise ValueError(f"Unsupported type: {type(value)}")
-
-
-def state_hash(db: Any) -> str:
-    """SHA-256 of the JSON text with sorted keys: the order of lists counts, 5 differs from 5.0."""
-    return hashlib.sha256(json.dumps(db, sort_keys=True, default=str).encode()).hexdigest()
 
 
 def deep_update(base: Mapping[str, Any], changes: Mapping[str, Any]) -> Database:
@@ -403,7 +399,8 @@ def fresh(db: Any) -> Any:
 
 
 def same_state(one: Any, other: Any) -> bool:
-    """Whether two states have the same hash, without writing out what they share."""
+    """Whether two states have the same official hash, that of their JSON text with sorted keys: the
+    order of lists counts, 5 differs from 5.0."""
     if one is other:
         return True
     if isinstance(one, dict) and isinstance(other, dict):

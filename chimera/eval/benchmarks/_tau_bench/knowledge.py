@@ -17,13 +17,10 @@ from pathlib import Path
 from typing import Any, ClassVar
 
 from chimera.errors import DatasetError
-from chimera.eval.benchmarks._tau_bench.bank import load
 from chimera.eval.benchmarks._tau_bench.bank_customer import KnowledgeUserTools
 from chimera.eval.benchmarks._tau_bench.banking import KnowledgeTools
 from chimera.eval.benchmarks._tau_bench.domains import exists, read
 from chimera.eval.benchmarks._tau_bench.kernel import Database, World, tool
-
-__all__ = ["documents", "load", "policy", "world"]
 
 #: Prompt template of each variant, and the search tools it offers.
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {

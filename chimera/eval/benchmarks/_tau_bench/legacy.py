@@ -14,18 +14,9 @@ from typing import Any, ClassVar
 
 from chimera.eval.benchmarks._tau_bench.airline import (
     AIRPORTS,
-    BAG_FEE,
-    INSURANCE_FEE,
     NEW_CERTIFICATE_IDS,
     NEW_RESERVATION_IDS,
-    NOW,
     AirlineTools,
-    Cabin,
-    FlightInfo,
-    FlightType,
-    Insurance,
-    Passenger,
-    Payment,
 )
 from chimera.eval.benchmarks._tau_bench.kernel import (
     Call,
@@ -77,8 +68,10 @@ class LegacyAirline(LegacyToolkit, AirlineTools):
     official = "Airline"
     arguments = AirlineTools.arguments
     without = frozenset({"get_flight_status"})
+    last_reservation_id = NEW_RESERVATION_IDS[-1]
+    booking_takes_seats = False
 
-    def _find(self, table: str, label: str, key: str) -> dict[str, Any]:
+    def _find(self, table: str, label: str, key: str) -> Any:
         if table != "flights" and key not in self.db[table]:
             raise self._refusal(f"{label} not found")
         return super()._find(table, label, key)
@@ -86,64 +79,19 @@ class LegacyAirline(LegacyToolkit, AirlineTools):
     def _objects(self, kind: Any, values: Any) -> Any:
         return deepcopy(values)
 
-    def _payment(self, payment_id: str, amount: int) -> dict[str, Any]:
-        return {"payment_id": payment_id, "amount": amount}
+    def _checked(self, kind: Any, **fields: Any) -> Record:
+        return Record(fields)
 
     def _paid(self, payment: Any) -> tuple[str, int]:
         return payment["payment_id"], payment["amount"]
 
-    def _price(self, flight: dict[str, Any], cabin: str, travellers: int) -> None:
-        number = flight["flight_number"]
+    def _seat(self, wanted: Any, cabin: str, travellers: int) -> tuple[dict[str, Any], Any]:
+        number = wanted["flight_number"]
         route = self._flight(number)
-        day = self._bookable_day(number, flight["date"], cabin, travellers)
-        flight["price"] = day["prices"][cabin]
-        flight["origin"], flight["destination"] = route["origin"], route["destination"]
-
-    @tool("write")
-    def book_reservation(
-        self,
-        user_id: str,
-        origin: str,
-        destination: str,
-        flight_type: FlightType,
-        cabin: Cabin,
-        flights: list[FlightInfo],  # type: ignore[valid-type]
-        passengers: list[Passenger],  # type: ignore[valid-type]
-        payment_methods: list[Payment],  # type: ignore[valid-type]
-        total_baggages: int,
-        nonfree_baggages: int,
-        insurance: Insurance,
-    ) -> Record:
-        """Make a new reservation and charge it to the customer's payment methods."""
-        user = self._user(user_id)
-        free = [key for key in NEW_RESERVATION_IDS if key not in self.db["reservations"]]
-        reservation_id = free[0] if free else NEW_RESERVATION_IDS[-1]
-        reservation: dict[str, Any] = {
-            "reservation_id": reservation_id,
-            "user_id": user_id,
-            "origin": origin,
-            "destination": destination,
-            "flight_type": flight_type,
-            "cabin": cabin,
-            "flights": deepcopy(flights),
-            "passengers": passengers,
-            "payment_history": payment_methods,
-            "created_at": NOW,
-            "total_baggages": total_baggages,
-            "nonfree_baggages": nonfree_baggages,
-            "insurance": insurance,
-        }
-        price = 0
-        for flight in reservation["flights"]:
-            self._price(flight, cabin, len(passengers))
-            price += flight["price"] * len(passengers)
-        if insurance == "yes":
-            price += INSURANCE_FEE * len(passengers)
-        price += BAG_FEE * nonfree_baggages
-        self._pay(user, reservation["payment_history"], price)
-        self.db["reservations"][reservation_id] = reservation
-        user["reservations"].append(reservation_id)
-        return Record(reservation)
+        day = self._bookable_day(number, wanted["date"], cabin, travellers)
+        wanted["price"] = day["prices"][cabin]
+        wanted["origin"], wanted["destination"] = route["origin"], route["destination"]
+        return wanted, day
 
     @tool("read")
     def get_reservation_details(self, reservation_id: str) -> Record:
@@ -154,9 +102,6 @@ class LegacyAirline(LegacyToolkit, AirlineTools):
     def list_all_airports(self) -> Any:
         """List all airports with their codes and cities."""
         return AIRPORTS
-
-    def _open(self, flight: dict[str, Any], date: str) -> bool:
-        return date in flight["dates"] and flight["dates"][date]["status"] == "available"
 
     @tool("read")
     def search_direct_flight(self, origin: str, destination: str, date: str) -> Any:
@@ -218,7 +163,7 @@ class LegacyAirline(LegacyToolkit, AirlineTools):
         if kept:
             segment.update({key: kept[0][key] for key in ("price", "origin", "destination")})
         else:
-            self._price(segment, cabin, travellers)
+            self._seat(segment, cabin, travellers)
         return segment
 
     def _rebook(self, reservation: dict[str, Any], wanted: Any, flights: Any, cabin: str) -> None:
@@ -244,19 +189,18 @@ class LegacyRetail(LegacyToolkit, RetailTools):
         if "gift_card" in method_id:
             super()._credit(order, method_id, amount)
 
-    def _address(self, fields: Mapping[str, str]) -> dict[str, Any]:
-        return dict(fields)
+    def _address(self, **fields: str) -> dict[str, Any]:
+        return fields
 
     def _check_pending(self, order: dict[str, Any]) -> None:
         if order["status"] != "pending":
             raise self._refusal("Non-pending order cannot be modified")
 
-    def _replacement(self, item: dict[str, Any], new: str) -> dict[str, Any]:
+    def _replacement(self, item: dict[str, Any], new: str) -> Any:
         variant = self.db["products"][item["product_id"]]["variants"].get(new)
         if not (variant and variant["available"]):
             raise self._refusal("New item {} not found or available", new)
-        found: dict[str, Any] = variant
-        return found
+        return variant
 
     def _check_new(self, old: str, new: str) -> None:
         """An item may be replaced by itself here."""

@@ -3,18 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Any, ClassVar, Literal
+from typing import ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CounterTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
-    Record,
-    Toolkit,
-    checked,
-    model,
-    normalised,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, Toolkit, checked, model, tool
 
 Status = Literal["pending", "completed"]
 
@@ -31,14 +23,6 @@ _notification = model(
 _user_database = model("MockUserDB", notifications=(dict[str, _notification], {}))  # type: ignore[valid-type]
 
 
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
-
-
-def load_user(raw: Any) -> Database:
-    return normalised(_user_database, raw)
-
-
 class MockTools(CounterTools):
     official = "MockTools"
     database = _database
@@ -53,13 +37,12 @@ class MockTools(CounterTools):
     @tool("write")
     def create_task(self, user_id: str, title: str, description: str | None = None) -> Record:
         """Create a task for a user."""
-        if user_id not in self.db["users"]:
-            raise ValueError(f"User {user_id} not found")
+        user = self._find("users", "User", user_id)
         task_id = f"task_{len(self.db['tasks']) + 1}"
         fields = {"task_id": task_id, "title": title, "description": description}
         task = checked(_task, {**fields, "status": "pending"})
         self.db["tasks"][task_id] = dict(task)
-        self.db["users"][user_id]["tasks"].append(task_id)
+        user["tasks"].append(task_id)
         return task
 
     @tool("read")
@@ -70,20 +53,15 @@ class MockTools(CounterTools):
     @tool("write")
     def update_task_status(self, task_id: str, status: Status) -> Record:
         """Set the status of a task."""
-        if task_id not in self.db["tasks"]:
-            raise ValueError(f"Task {task_id} not found")
-        self.db["tasks"][task_id]["status"] = status
-        return Record(self.db["tasks"][task_id])
+        task = self._find("tasks", "Task", task_id)
+        task["status"] = status
+        return Record(task)
 
     def assert_number_of_tasks(self, user_id: str, expected_number: int) -> bool:
-        if user_id not in self.db["users"]:
-            raise ValueError(f"User {user_id} not found")
-        return len(self.db["users"][user_id]["tasks"]) == expected_number
+        return len(self._find("users", "User", user_id)["tasks"]) == expected_number
 
     def assert_task_status(self, task_id: str, expected_status: str) -> bool:
-        if task_id not in self.db["tasks"]:
-            raise ValueError(f"Task {task_id} not found")
-        return bool(self.db["tasks"][task_id]["status"] == expected_status)
+        return bool(self._find("tasks", "Task", task_id)["status"] == expected_status)
 
 
 class MockUserTools(Toolkit):
@@ -101,9 +79,7 @@ class MockUserTools(Toolkit):
     @tool("write")
     def dismiss_notification(self, notification_id: str) -> str:
         """Mark a notification as read."""
-        if notification_id not in self.db["notifications"]:
-            raise ValueError(f"Notification {notification_id} not found")
-        self.db["notifications"][notification_id]["status"] = "read"
+        self._find("notifications", "Notification", notification_id)["status"] = "read"
         return f"Notification {notification_id} dismissed"
 
     def add_notification(
@@ -113,6 +89,5 @@ class MockUserTools(Toolkit):
         self.db["notifications"][notification_id] = dict(checked(_notification, fields))
 
     def assert_notification_status(self, notification_id: str, expected_status: str) -> bool:
-        if notification_id not in self.db["notifications"]:
-            raise ValueError(f"Notification {notification_id} not found")
-        return bool(self.db["notifications"][notification_id]["status"] == expected_status)
+        found = self._find("notifications", "Notification", notification_id)
+        return bool(found["status"] == expected_status)

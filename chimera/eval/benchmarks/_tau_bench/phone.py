@@ -42,14 +42,12 @@ class Phone(Toolkit):
     }
 
     @property
-    def _device(self) -> dict[str, Any]:
-        device: dict[str, Any] = self.db["device"]
-        return device
+    def _device(self) -> Any:
+        return self.db["device"]
 
     @property
-    def _surroundings(self) -> dict[str, Any]:
-        surroundings: dict[str, Any] = self.db["surroundings"]
-        return surroundings
+    def _surroundings(self) -> Any:
+        return self.db["surroundings"]
 
     # What the phone shows
 
@@ -186,7 +184,7 @@ class Phone(Toolkit):
         device = self._device
         device["airplane_mode"] = on
         if on or device["wifi_enabled"]:
-            device.update(wifi_connected=False, wifi_ssid=None, wifi_signal_strength="none")
+            self._drop_wifi()
         if on:
             self._drop_vpn()
         self.simulate_network_search()
@@ -218,23 +216,21 @@ class Phone(Toolkit):
 
     # Mobile data, roaming, data saver
 
-    def _toggle(self, switch: str) -> bool:
-        self._device[switch] = not self._device[switch]
-        return bool(self._device[switch])
+    def _toggle(self, switch: str, name: str, *, then_search: bool = False) -> str:
+        self._device[switch] = on = not self._device[switch]
+        if then_search:
+            self.simulate_network_search()
+        return self._with_status_bar(f"{name} is now {on_or_off(on)}.")
 
     @tool("write")
     def toggle_data(self) -> str:
         """Switch mobile data on or off."""
-        on = self._toggle("data_enabled")
-        self.simulate_network_search()
-        return self._with_status_bar(f"Mobile Data is now {on_or_off(on)}.")
+        return self._toggle("data_enabled", "Mobile Data", then_search=True)
 
     @tool("write")
     def toggle_roaming(self) -> str:
         """Switch data roaming on or off, which lets your phone use foreign networks."""
-        on = self._toggle("roaming_enabled")
-        self.simulate_network_search()
-        return self._with_status_bar(f"Data Roaming is now {on_or_off(on)}.")
+        return self._toggle("roaming_enabled", "Data Roaming", then_search=True)
 
     @tool("read")
     def check_data_restriction_status(self) -> str:
@@ -246,8 +242,7 @@ class Phone(Toolkit):
     @tool("write")
     def toggle_data_saver_mode(self) -> str:
         """Switch Data Saver on or off; on, it uses less data and may slow it down."""
-        on = self._toggle("data_saver_mode")
-        return self._with_status_bar(f"Data Saver Mode is now {on_or_off(on)}.")
+        return self._toggle("data_saver_mode", "Data Saver Mode")
 
     # APN
 
@@ -306,10 +301,12 @@ class Phone(Toolkit):
         """Switch Wi-Fi on or off."""
         if self._device["airplane_mode"]:
             return self._with_status_bar("Cannot change Wi-Fi settings while Airplane Mode is ON.")
-        on = self._toggle("wifi_enabled")
-        if not on:
-            self._device.update(wifi_connected=False, wifi_ssid=None, wifi_signal_strength="none")
-        return self._with_status_bar(f"Wi-Fi is now {on_or_off(on)}.")
+        if self._device["wifi_enabled"]:
+            self._drop_wifi()
+        return self._toggle("wifi_enabled", "Wi-Fi")
+
+    def _drop_wifi(self) -> None:
+        self._device.update(wifi_connected=False, wifi_ssid=None, wifi_signal_strength="none")
 
     @tool("read")
     def check_wifi_calling_status(self) -> str:
@@ -321,8 +318,7 @@ class Phone(Toolkit):
     @tool("write")
     def toggle_wifi_calling(self) -> str:
         """Switch Wi-Fi Calling on or off."""
-        on = self._toggle("wifi_calling_enabled")
-        return self._with_status_bar(f"Wi-Fi Calling is now {on_or_off(on)}.")
+        return self._toggle("wifi_calling_enabled", "Wi-Fi Calling")
 
     # VPN
 

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from enum import StrEnum
-from typing import Any, Literal
+from typing import Literal
 
 from pydantic import ConfigDict
 
-from chimera.eval.benchmarks._tau_bench.kernel import Database, model, normalised
+from chimera.eval.benchmarks._tau_bench.kernel import model
 
 Signal = Literal["none", "poor", "fair", "good", "excellent"]
 Technology = Literal["none", "2G", "3G", "4G", "5G"]
@@ -34,11 +34,7 @@ SIGNAL_FACTORS = {"none": 0.0, "poor": 0.2, "fair": 0.5, "good": 0.8, "excellent
 RATINGS = (
     (1.0, "Very Poor", "Connection is very slow. Basic web browsing might be difficult."),
     (5.0, "Poor", "Connection is slow. Web browsing may be sluggish, streaming difficult."),
-    (
-        25.0,
-        "Fair",
-        "Connection is okay for web browsing and some standard definition streaming.",
-    ),
+    (25.0, "Fair", "Connection is okay for web browsing and some standard definition streaming."),
     (100.0, "Good", "Connection is good for most activities, including HD streaming."),
     (float("inf"), "Excellent", "Connection is very fast."),
 )
@@ -141,11 +137,5 @@ _surroundings = model(
     payment_request=(_payment_request | None, None),
 )
 PhoneDatabase = model(
-    "TelecomUserDB",
-    device=(_device, _device()),
-    surroundings=(_surroundings, _surroundings()),
+    "TelecomUserDB", device=(_device, _device()), surroundings=(_surroundings, _surroundings())
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(PhoneDatabase, raw)

@@ -7,14 +7,7 @@ from collections.abc import Collection, Mapping
 from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CalculatingTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
-    Record,
-    checked,
-    model,
-    normalised,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, checked, model, tool
 
 _variant = model("Variant", item_id=str, options=dict[str, str], available=bool, price=float)
 _product = model("Product", name=str, product_id=str, variants=dict[str, _variant])  # type: ignore[valid-type]
@@ -69,10 +62,6 @@ _database = model(
 )
 
 
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
-
-
 class RetailTools(CalculatingTools):
     official = "RetailTools"
     database = _database
@@ -106,31 +95,26 @@ class RetailTools(CalculatingTools):
         "country": "Country, e.g. 'USA'.",
     }
 
-    def _find(self, table: str, label: str, key: str) -> dict[str, Any]:
-        if key not in self.db[table]:
-            raise self._refusal(f"{label} not found")
-        found: dict[str, Any] = self.db[table][key]
-        return found
+    def _find(self, table: str, label: str, key: str) -> Any:
+        return self._among(self.db[table], label, key)
 
-    def _order(self, order_id: str) -> dict[str, Any]:
+    def _among(self, records: Mapping[str, Any], label: str, key: str) -> Any:
+        if key not in records:
+            raise self._refusal(f"{label} not found")
+        return records[key]
+
+    def _order(self, order_id: str) -> Any:
         return self._find("orders", "Order", order_id)
 
-    def _user(self, user_id: str) -> dict[str, Any]:
+    def _user(self, user_id: str) -> Any:
         return self._find("users", "User", user_id)
 
-    def _variant(self, product_id: str, item_id: str) -> dict[str, Any]:
-        variants = self._find("products", "Product", product_id)["variants"]
-        if item_id not in variants:
-            raise self._refusal("Variant not found")
-        variant: dict[str, Any] = variants[item_id]
-        return variant
+    def _method(self, user_id: str, method_id: str) -> Any:
+        return self._among(self._user(user_id)["payment_methods"], "Payment method", method_id)
 
-    def _method(self, user_id: str, method_id: str) -> dict[str, Any]:
-        methods = self._user(user_id)["payment_methods"]
-        if method_id not in methods:
-            raise self._refusal("Payment method not found")
-        method: dict[str, Any] = methods[method_id]
-        return method
+    def _check_balance(self, method: dict[str, Any], amount: float, purpose: str) -> None:
+        if method["source"] == "gift_card" and method["balance"] < amount:
+            raise self._refusal(f"Insufficient gift card balance to pay for the {purpose}")
 
     def _payment(self, kind: str, amount: float, method_id: str) -> dict[str, Any]:
         fields = {"transaction_type": kind, "amount": amount, "payment_method_id": method_id}
@@ -142,7 +126,7 @@ class RetailTools(CalculatingTools):
         if method["source"] == "gift_card":
             method["balance"] = round(method["balance"] + amount, 2)
 
-    def _address(self, fields: Mapping[str, str]) -> dict[str, Any]:
+    def _address(self, **fields: str) -> dict[str, Any]:
         return dict(checked(UserAddress, fields))
 
     def _check_pending(self, order: dict[str, Any]) -> None:
@@ -150,11 +134,10 @@ class RetailTools(CalculatingTools):
         if "pending" not in order["status"]:
             raise self._refusal("Non-pending order cannot be modified")
 
-    def _item(self, order: dict[str, Any], item_id: str) -> dict[str, Any]:
+    def _item(self, order: dict[str, Any], item_id: str) -> Any:
         for item in order["items"]:
             if item["item_id"] == item_id:
-                found: dict[str, Any] = item
-                return found
+                return item
         raise self._refusal(f"Item {item_id} not found")
 
     def _check_owned(self, order: dict[str, Any], item_ids: Any, refusal: str) -> None:
@@ -164,9 +147,10 @@ class RetailTools(CalculatingTools):
             if item_ids.count(item_id) > owned.count(item_id):
                 raise self._refusal(refusal, item_id)
 
-    def _replacement(self, item: dict[str, Any], new: str) -> dict[str, Any]:
+    def _replacement(self, item: dict[str, Any], new: str) -> Any:
         """The variant that an item is replaced with."""
-        variant = self._variant(item["product_id"], new)
+        product = self._find("products", "Product", item["product_id"])
+        variant = self._among(product["variants"], "Variant", new)
         if not variant["available"]:
             raise self._refusal("New item {} not found or available", new)
         return variant
@@ -220,8 +204,7 @@ class RetailTools(CalculatingTools):
             difference += self._replacement(item, new)["price"] - item["price"]
         difference = round(difference, 2)
         method = self._method(order["user_id"], payment_method_id)
-        if method["source"] == "gift_card" and method["balance"] < difference:
-            raise self._refusal("Insufficient gift card balance to pay for the price difference")
+        self._check_balance(method, difference, "price difference")
         order["status"] = "exchange requested"
         order["exchange_items"] = sorted(item_ids)
         order["exchange_new_items"] = sorted(new_item_ids)
@@ -293,7 +276,9 @@ class RetailTools(CalculatingTools):
         """Change the shipping address of a pending order. Get an explicit yes first."""
         order = self._order(order_id)
         self._check_pending(order)
-        order["address"] = self._address(_fields(address1, address2, city, state, country, zip))
+        order["address"] = self._address(
+            address1=address1, address2=address2, city=city, state=state, country=country, zip=zip
+        )
         return Record(order)
 
     @tool("write")
@@ -316,8 +301,7 @@ class RetailTools(CalculatingTools):
             variant = self._replacement(item, new)
             difference += variant["price"] - item["price"]
         method = self._method(order["user_id"], payment_method_id)
-        if method["source"] == "gift_card" and method["balance"] < difference:
-            raise self._refusal("Insufficient gift card balance to pay for the new item")
+        self._check_balance(method, difference, "new item")
         kind = "payment" if difference > 0 else "refund"
         order["payment_history"].append(self._payment(kind, abs(difference), payment_method_id))
         self._credit(order, payment_method_id, -difference)
@@ -340,8 +324,7 @@ class RetailTools(CalculatingTools):
         old_id, amount = history[0]["payment_method_id"], history[0]["amount"]
         if old_id == payment_method_id:
             raise self._refusal("The new payment method should be different from the current one")
-        if method["source"] == "gift_card" and method["balance"] < amount:
-            raise self._refusal("Insufficient gift card balance to pay for the order")
+        self._check_balance(method, amount, "order")
         history.append(self._payment("payment", amount, payment_method_id))
         history.append(self._payment("refund", amount, old_id))
         self._credit(order, payment_method_id, -amount)
@@ -361,7 +344,9 @@ class RetailTools(CalculatingTools):
     ) -> Record:
         """Change a customer's default address. Get an explicit yes first."""
         user = self._user(user_id)
-        user["address"] = self._address(_fields(address1, address2, city, state, country, zip))
+        user["address"] = self._address(
+            address1=address1, address2=address2, city=city, state=state, country=country, zip=zip
+        )
         return Record(user)
 
     @tool("write")
@@ -382,16 +367,3 @@ class RetailTools(CalculatingTools):
         order["return_items"] = sorted(item_ids)
         order["return_payment_method_id"] = payment_method_id
         return Record(order)
-
-
-def _fields(
-    address1: str, address2: str, city: str, state: str, country: str, zip: str
-) -> dict[str, str]:
-    return {
-        "address1": address1,
-        "address2": address2,
-        "city": city,
-        "state": state,
-        "country": country,
-        "zip": zip,
-    }

@@ -7,6 +7,7 @@ arguments, requestor); tool messages carry the id of their call.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
@@ -33,6 +34,23 @@ class Reward:
     breakdown: Mapping[str, float] = field(default_factory=dict)
     details: Mapping[str, JSON] = field(default_factory=dict)
     evidence: Mapping[str, JSON] = field(default_factory=dict)
+
+
+@dataclass(slots=True)
+class Tally:
+    """A reward in the making: each basis gives 1 when nothing is lacking and 0 when anything is."""
+
+    breakdown: dict[str, float] = field(default_factory=dict)
+    reasons: list[str] = field(default_factory=list)
+    details: dict[str, JSON] = field(default_factory=dict)
+
+    def count(self, basis: str, lacking: Sequence[str]) -> None:
+        self.breakdown[basis] = float(not lacking)
+        self.reasons += lacking
+
+    def reward(self) -> Reward:
+        value = math.prod(self.breakdown.values(), start=1.0)
+        return Reward(value, "; ".join(self.reasons), self.breakdown, self.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -175,8 +193,11 @@ def said(messages: Messages) -> Iterable[str]:
             yield content
 
 
-def communicated(messages: Messages, info: str) -> bool:
-    return any(info.lower() in text.lower().replace(",", "") for text in said(messages))
+def unsaid(infos: Sequence[str] | None, texts: Iterable[str]) -> list[str]:
+    """What is lacking where these things had to be said, in no matter which of the texts."""
+    plain = [text.lower().replace(",", "") for text in texts]
+    lacking = [info for info in infos or () if not any(info.lower() in text for text in plain)]
+    return [f"never said {info!r}" for info in lacking]
 
 
 def reward(
@@ -201,68 +222,47 @@ def reward(
     basis = basis_of(criteria)
     if unknown := basis - BASES:
         raise GraderError(f"unknown reward basis {', '.join(sorted(map(str, unknown)))}")
-    breakdown: dict[str, float] = {}
-    reasons: list[str] = []
-    details: dict[str, JSON] = {}
-    if basis & {"DB", "ENV_ASSERTION"}:
-        _environment(task, messages, make_world, basis, strict, breakdown, reasons, details)
+    tally = Tally()
+    # officially nothing is compared where neither is there, and nothing is listed
+    compared = criteria.get("actions") is not None or criteria.get("env_assertions") is not None
+    if compared and basis & {"DB", "ENV_ASSERTION"}:
+        try:
+            replayed = replay(make_world(), task, messages)
+        except ValueError as error:
+            raise GraderError(f"the conversation cannot be replayed: {error}") from None
+        if replayed.differing:
+            tally.details["differing_results"] = list(replayed.differing)
+            if strict:
+                raise GraderError(
+                    "the recorded conversation was made in another world: " + replayed.differing[0]
+                )
+        if "DB" in basis:
+            _databases(tally, replayed.world, *gold_world(make_world, task))
+        if "ENV_ASSERTION" in basis:
+            tally.count("ENV_ASSERTION", _not_holding(replayed.world, criteria))
     if "ACTION" in basis:
-        _actions(criteria, messages, breakdown, reasons)
+        tally.count("ACTION", _not_called(criteria, messages))
     if "COMMUNICATE" in basis:
-        lacking = [
-            i for i in criteria.get("communicate_info") or () if not communicated(messages, i)
-        ]
-        breakdown["COMMUNICATE"] = float(not lacking)
-        reasons += [f"never said {info!r}" for info in lacking]
+        tally.count("COMMUNICATE", unsaid(criteria.get("communicate_info"), said(messages)))
     if "NL_ASSERTION" in basis:
-        decided = all(value == 1.0 for value in breakdown.values())
-        _assertions(criteria, messages, judge, breakdown, reasons, details, needed=decided)
-    value = 1.0
-    for part in breakdown.values():
-        value *= part
-    return Reward(value, "; ".join(reasons), breakdown, details)
+        _assertions(tally, criteria.get("nl_assertions") or (), messages, judge)
+    return tally.reward()
 
 
-def _environment(
-    task: Mapping[str, Any],
-    messages: Messages,
-    make_world: Callable[[], World],
-    basis: set[str],
-    strict: bool,
-    breakdown: dict[str, float],
-    reasons: list[str],
-    details: dict[str, JSON],
-) -> None:
-    criteria = task["evaluation_criteria"]
-    if criteria.get("actions") is None and criteria.get("env_assertions") is None:
-        return  # officially nothing is compared then, and nothing is listed
-    try:
-        replayed = replay(make_world(), task, messages)
-    except ValueError as error:
-        raise GraderError(f"the conversation cannot be replayed: {error}") from None
-    if replayed.differing:
-        details["differing_results"] = list(replayed.differing)
-        if strict:
-            raise GraderError(
-                "the recorded conversation was made in another world: " + replayed.differing[0]
-            )
-    if "DB" in basis:
-        gold, failed = gold_world(make_world, task)
-        if failed:
-            details["failed_gold_actions"] = list(failed)
-        agent, user = replayed.world.same_as(gold)
-        breakdown["DB"] = float(agent and user)
-        if not agent:
-            reasons.append("the database is not as the gold actions leave it")
-        if not user:
-            reasons.append("the user's database is not as the gold actions leave it")
-    if "ENV_ASSERTION" in basis:
-        breakdown["ENV_ASSERTION"] = 1.0
-        for assertion in criteria.get("env_assertions") or ():
-            if not _holds(replayed.world, assertion):
-                breakdown["ENV_ASSERTION"] = 0.0
-                shown = f"{assertion['func_name']}({assertion.get('arguments') or {}})"
-                reasons.append(f"does not hold: {shown}")
+def _databases(tally: Tally, world: World, gold: World, failed: Sequence[str]) -> None:
+    if failed:
+        tally.details["failed_gold_actions"] = list(failed)
+    sides = zip(("the database", "the user's database"), world.same_as(gold), strict=True)
+    lacking = [f"{side} is not as the gold actions leave it" for side, same in sides if not same]
+    tally.count("DB", lacking)
+
+
+def _not_holding(world: World, criteria: Mapping[str, Any]) -> list[str]:
+    return [
+        f"does not hold: {assertion['func_name']}({assertion.get('arguments') or {}})"
+        for assertion in criteria.get("env_assertions") or ()
+        if not _holds(world, assertion)
+    ]
 
 
 def _holds(world: World, assertion: Mapping[str, Any]) -> bool:
@@ -278,53 +278,32 @@ def _holds(world: World, assertion: Mapping[str, Any]) -> bool:
     return bool(result == assertion.get("assert_value", True))
 
 
-def _actions(
-    criteria: Mapping[str, Any],
-    messages: Messages,
-    breakdown: dict[str, float],
-    reasons: list[str],
-) -> None:
+def _not_called(criteria: Mapping[str, Any], messages: Messages) -> list[str]:
     made = list(calls_in(messages))
-    lacking = [
-        gold["name"]
+    return [
+        f"no call like the gold {gold['name']}"
         for gold in criteria.get("actions") or ()
         if not any(matches(gold, call) for call in made)
     ]
-    breakdown["ACTION"] = float(not lacking)
-    reasons += [f"no call like the gold {name}" for name in lacking]
 
 
 def _assertions(
-    criteria: Mapping[str, Any],
-    messages: Messages,
-    judge: Judge | None,
-    breakdown: dict[str, float],
-    reasons: list[str],
-    details: dict[str, JSON],
-    *,
-    needed: bool,
+    tally: Tally, assertions: Sequence[str], messages: Messages, judge: Judge | None
 ) -> None:
     """Ask the judge, unless another basis has already made the reward 0."""
-    assertions = criteria.get("nl_assertions") or ()
     if not assertions:
-        breakdown["NL_ASSERTION"] = 1.0
+        tally.count("NL_ASSERTION", [])
         return
-    if not needed:
-        details["nl_assertions"] = "not judged: another basis failed"
+    if tally.reasons:
+        tally.details["nl_assertions"] = "not judged: another basis failed"
         return
     if judge is None:
         raise GraderError(
             f"{len(assertions)} statements about the conversation need a judge model: "
             "give one with --option judge_model=…"
         )
-    verdicts = judge(messages, assertions)
-    breakdown["NL_ASSERTION"] = float(all(met for met, _ in verdicts))
-    details["nl_assertions"] = [
-        {"assertion": text, "met": met, "reason": reason}
-        for text, (met, reason) in zip(assertions, verdicts, strict=True)
-    ]
-    reasons += [
-        f"judged not met: {text}"
-        for text, (met, _) in zip(assertions, verdicts, strict=True)
-        if not met
+    judged = list(zip(assertions, judge(messages, assertions), strict=True))
+    tally.count("NL_ASSERTION", [f"judged not met: {text}" for text, (met, _) in judged if not met])
+    tally.details["nl_assertions"] = [
+        {"assertion": text, "met": met, "reason": reason} for text, (met, reason) in judged
     ]

@@ -16,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.eval.benchmarks._tau_bench import rewards
+from chimera.eval.benchmarks._tau_bench.environment import recorded
 from chimera.eval.benchmarks._tau_bench.kernel import Call, Requestor, World
 from chimera.eval.benchmarks._tau_bench.legacy import RESPOND, TERMINATING, LegacyToolkit
 from chimera.eval.benchmarks._tau_bench.rewards import (
@@ -23,9 +24,9 @@ from chimera.eval.benchmarks._tau_bench.rewards import (
     Judge,
     Messages,
     Reward,
-    communicated,
+    Tally,
+    unsaid,
 )
-from chimera.types import JSON
 
 FORMS = ("messages", "actions", "final_state")
 MAX_ACTIONS = 2000
@@ -77,25 +78,6 @@ def ended_as(content: Mapping[str, Any]) -> str:
     return str(content.get("termination_reason") or "user_stop")
 
 
-def recorded(call: Call, content: str, *, error: bool) -> list[dict[str, JSON]]:
-    """A call and its result as two messages of a conversation."""
-    made = {"id": call.id, "name": call.name, "arguments": dict(call.arguments)}
-    return [
-        {
-            "role": call.requestor,
-            "content": None,
-            "tool_calls": [{**made, "requestor": call.requestor}],
-        },
-        {
-            "role": "tool",
-            "id": call.id,
-            "content": content,
-            "requestor": call.requestor,
-            "error": error,
-        },
-    ]
-
-
 @dataclass(frozen=True, slots=True)
 class Grader:
     """tau2's rule for every form."""
@@ -123,8 +105,7 @@ class Grader:
         messages = self._history()
         world = rewards.replay(self.make_world(), self.task, messages).world
         for call in actions_in(content):
-            reply = world.respond(call)
-            messages += recorded(call, reply.content, error=reply.error)
+            messages += recorded(call, world.respond(call))
         return messages + _spoken(outputs_in(content))
 
     def _final_state(self, content: Mapping[str, Any]) -> Reward:
@@ -143,20 +124,16 @@ class Grader:
             if not isinstance(state, Mapping) or state.keys() != {"agent_db", "user_db"}:
                 raise NotJudged("this domain's final state needs 'agent_db' and 'user_db'")
             pairs = [(gold.agent.db, state["agent_db"]), (gold.user.db, state["user_db"])]
-        return _compared(all(same_values(a, b) for a, b in pairs), content, criteria)
+        same = all(same_values(a, b) for a, b in pairs)
+        tally = Tally()
+        tally.count("DB", [] if same else ["the final state is not as the gold actions leave it"])
+        said = rewards.said(_spoken(outputs_in(content)))
+        tally.count("COMMUNICATE", unsaid(criteria.get("communicate_info"), said))
+        return tally.reward()
 
 
 def _spoken(texts: Sequence[str]) -> list[dict[str, Any]]:
     return [{"role": "assistant", "content": text} for text in texts]
-
-
-def _compared(same: bool, content: Mapping[str, Any], criteria: Mapping[str, Any]) -> Reward:
-    spoken = _spoken(outputs_in(content))
-    lacking = [i for i in criteria.get("communicate_info") or () if not communicated(spoken, i)]
-    breakdown = {"DB": float(same), "COMMUNICATE": float(not lacking)}
-    reasons = [] if same else ["the final state is not as the gold actions leave it"]
-    reasons += [f"never said {info!r}" for info in lacking]
-    return Reward(breakdown["DB"] * breakdown["COMMUNICATE"], "; ".join(reasons), breakdown)
 
 
 def same_values(gold: Any, given: Any) -> bool:
@@ -196,15 +173,10 @@ class LegacyGrader:
                 if call.name in toolkit.tools and toolkit.tools[call.name].mutates:
                     toolkit.respond(call)
             same = toolkit.data_hash_equals(gold)
-        lacking = [
-            output
-            for output in self.task.get("outputs") or ()
-            if not any(output.lower() in text.lower().replace(",", "") for text in spoken)
-        ]
-        breakdown = {"DB": float(same), "OUTPUTS": float(not lacking)}
-        reasons = [] if same else ["the database is not as the gold actions leave it"]
-        reasons += [f"never said {output!r}" for output in lacking]
-        return Reward(breakdown["DB"] * breakdown["OUTPUTS"], "; ".join(reasons), breakdown)
+        tally = Tally()
+        tally.count("DB", [] if same else ["the database is not as the gold actions leave it"])
+        tally.count("OUTPUTS", unsaid(self.task.get("outputs"), spoken))
+        return tally.reward()
 
     @staticmethod
     def _episode(content: Mapping[str, Any], form: str | None) -> tuple[list[Call], list[str]]:

@@ -8,14 +8,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any, ClassVar, Literal
 
 from chimera.eval.benchmarks._tau_bench.counter import CounterTools
-from chimera.eval.benchmarks._tau_bench.kernel import (
-    Database,
-    Record,
-    Toolkit,
-    model,
-    normalised,
-    tool,
-)
+from chimera.eval.benchmarks._tau_bench.kernel import Record, Toolkit, model, tool
 
 TODAY = datetime.date(2025, 2, 25)
 LAST_MONTH = (datetime.date(2025, 1, 1), datetime.date(2025, 1, 31))
@@ -71,10 +64,7 @@ _bill = model(
     total_due=float,
     due_date=datetime.date,
     line_items=(list[_line_item], []),  # type: ignore[valid-type]
-    status=(
-        Literal["Draft", "Issued", "Awaiting Payment", "Paid", "Overdue", "Disputed"],
-        "Draft",
-    ),
+    status=(Literal["Draft", "Issued", "Awaiting Payment", "Paid", "Overdue", "Disputed"], "Draft"),
 )
 _payment_method = model(
     "PaymentMethod",
@@ -109,10 +99,6 @@ _database = model(
     bills=(list[_bill], []),  # type: ignore[valid-type]
     devices=(list[_device], []),  # type: ignore[valid-type]
 )
-
-
-def load(raw: Any) -> Database:
-    return normalised(_database, raw)
 
 
 def _item(description: str, amount: float) -> dict[str, Any]:
@@ -153,44 +139,35 @@ class TelecomTools(CounterTools):
         "gb_amount": "Gigabytes to add.",
     }
 
-    def _by(self, table: str, key: str, value: str, label: str) -> dict[str, Any]:
-        for entry in self.db[table]:
-            if entry[key] == value:
-                found: dict[str, Any] = entry
-                return found
-        raise ValueError(f"{label} {value} not found")
+    def _by_id(self, kind: str, value: str) -> Any:
+        """The customer, line, device, bill or plan that has an id."""
+        for entry in self.db[f"{kind}s"]:
+            if entry[f"{kind}_id"] == value:
+                return entry
+        raise ValueError(f"{kind.capitalize()} with ID {value} not found")
 
-    def _line(self, line_id: str) -> dict[str, Any]:
-        return self._by("lines", "line_id", line_id, "Line with ID")
+    def _customer(self, customer_id: str) -> Any:
+        return self._by_id("customer", customer_id)
 
-    def _plan(self, plan_id: str) -> dict[str, Any]:
-        return self._by("plans", "plan_id", plan_id, "Plan with ID")
+    def _plan_of(self, line: dict[str, Any]) -> Any:
+        return self._by_id("plan", line["plan_id"])
 
-    def _device(self, device_id: str) -> dict[str, Any]:
-        return self._by("devices", "device_id", device_id, "Device with ID")
-
-    def _bill(self, bill_id: str) -> dict[str, Any]:
-        return self._by("bills", "bill_id", bill_id, "Bill with ID")
-
-    def _customer(self, customer_id: str) -> dict[str, Any]:
-        return self._by("customers", "customer_id", customer_id, "Customer with ID")
-
-    def _line_of(self, customer_id: str, line_id: str) -> dict[str, Any]:
+    def _line_of(self, customer_id: str, line_id: str) -> Any:
         if line_id not in self._customer(customer_id)["line_ids"]:
             raise ValueError(f"Line {line_id} not found for customer {customer_id}")
-        return self._line(line_id)
+        return self._by_id("line", line_id)
+
+    def _bills_of(self, customer: dict[str, Any]) -> list[dict[str, Any]]:
+        return [self._by_id("bill", bill_id) for bill_id in customer["bill_ids"]]
 
     def _bills_with(self, customer: dict[str, Any], status: str) -> list[dict[str, Any]]:
-        bills = [self._bill(bill_id) for bill_id in customer["bill_ids"]]
-        return [bill for bill in bills if bill["status"] == status]
+        return [bill for bill in self._bills_of(customer) if bill["status"] == status]
 
-    def _customer_by_phone(self, phone_number: str) -> dict[str, Any]:
+    def _customer_by_phone(self, phone_number: str) -> Any:
         for customer in self.db["customers"]:
-            numbers = [customer["phone_number"]]
-            numbers += [self._line(line_id)["phone_number"] for line_id in customer["line_ids"]]
-            if phone_number in numbers:
-                found: dict[str, Any] = customer
-                return found
+            lines = [self._by_id("line", line_id) for line_id in customer["line_ids"]]
+            if phone_number in [owner["phone_number"] for owner in (customer, *lines)]:
+                return customer
         raise ValueError(f"Customer with phone number {phone_number} not found")
 
     def _charge(self, customer_id: str, amount: float, description: str) -> None:
@@ -232,16 +209,9 @@ class TelecomTools(CounterTools):
     @tool("read")
     def get_details_by_id(self, id: str) -> Record:
         """Look up anything that has an id: a customer, line, device, bill or plan."""
-        if id.startswith("L"):
-            return Record(self._line(id))
-        if id.startswith("D"):
-            return Record(self._device(id))
-        if id.startswith("B"):
-            return Record(self._bill(id))
-        if id.startswith("C"):
-            return Record(self._customer(id))
-        if id.startswith("P"):
-            return Record(self._plan(id))
+        for kind in ("line", "device", "bill", "customer", "plan"):
+            if id.startswith(kind[0].upper()):
+                return Record(self._by_id(kind, id))
         raise ValueError(f"Unknown ID format or type: {id}")
 
     @tool("write")
@@ -268,8 +238,8 @@ class TelecomTools(CounterTools):
     @tool("read")
     def get_bills_for_customer(self, customer_id: str, limit: int = 12) -> Sequence[Record]:
         """List a customer's bills, the latest first."""
-        bills = [self._bill(bill_id) for bill_id in self._customer(customer_id)["bill_ids"]]
-        bills = sorted(bills, key=lambda bill: str(bill["issue_date"]), reverse=True)
+        bills = self._bills_of(self._customer(customer_id))
+        bills.sort(key=lambda bill: str(bill["issue_date"]), reverse=True)
         return [Record(bill) for bill in bills[:limit]]
 
     @tool("write")
@@ -281,14 +251,14 @@ class TelecomTools(CounterTools):
             raise ValueError("A bill is already awaiting payment for this customer")
         if bill_id not in customer["bill_ids"]:
             raise ValueError(f"Bill {bill_id} not found for customer {customer_id}")
-        self._bill(bill_id)["status"] = "Awaiting Payment"
+        self._by_id("bill", bill_id)["status"] = "Awaiting Payment"
         return f"Payment request sent to the customer for bill {bill_id}"
 
     @tool("read")
     def get_data_usage(self, customer_id: str, line_id: str) -> dict[str, Any]:
         """See how much data a line used in this billing cycle, its limit and what was refuelled."""
         line = self._line_of(customer_id, line_id)
-        plan = self._plan(line["plan_id"])
+        plan = self._plan_of(line)
         return {
             "line_id": line_id,
             "data_used_gb": line["data_used_gb"],
@@ -300,20 +270,19 @@ class TelecomTools(CounterTools):
     @tool("write")
     def enable_roaming(self, customer_id: str, line_id: str) -> str:
         """Allow international roaming on a line."""
-        line = self._line_of(customer_id, line_id)
-        if line["roaming_enabled"]:
-            return "Roaming was already enabled"
-        line["roaming_enabled"] = True
-        return "Roaming enabled successfully"
+        return self._set_roaming(customer_id, line_id, True)
 
     @tool("write")
     def disable_roaming(self, customer_id: str, line_id: str) -> str:
         """Forbid international roaming on a line."""
-        line = self._line_of(customer_id, line_id)
-        if not line["roaming_enabled"]:
-            return "Roaming was already disabled"
-        line["roaming_enabled"] = False
-        return "Roaming disabled successfully"
+        return self._set_roaming(customer_id, line_id, False)
+
+    def _set_roaming(self, customer_id: str, line_id: str, on: bool) -> str:
+        line, state = self._line_of(customer_id, line_id), "enabled" if on else "disabled"
+        if line["roaming_enabled"] == on:
+            return f"Roaming was already {state}"
+        line["roaming_enabled"] = on
+        return f"Roaming {state} successfully"
 
     @tool("write")
     def refuel_data(self, customer_id: str, line_id: str, gb_amount: float) -> dict[str, Any]:
@@ -321,7 +290,7 @@ class TelecomTools(CounterTools):
         line = self._line_of(customer_id, line_id)
         if gb_amount <= 0:
             raise ValueError("Refuel amount must be positive")
-        rate = self._plan(line["plan_id"])["data_refueling_price_per_gb"]
+        rate = self._plan_of(line)["data_refueling_price_per_gb"]
         charge = gb_amount * rate
         line["data_refueling_gb"] += gb_amount
         self._charge(customer_id, charge, f"Data refueling: {gb_amount} GB at ${rate}/GB")
@@ -343,10 +312,10 @@ class TelecomTools(CounterTools):
         self, customer_id: str, line_id: str, new_bill_id: str, contract_ended: bool
     ) -> str:
         """Set-up of a task: the line is suspended because last month's bill was not paid."""
-        line = self._line(line_id)
+        line = self._by_id("line", line_id)
         if line["status"] != "Active":
             raise ValueError("Line must be active to suspend for unpaid bill")
-        amount = self._plan(line["plan_id"])["price_per_month"]
+        amount = self._plan_of(line)["price_per_month"]
         if amount <= 0:
             raise ValueError("Amount must be positive for overdue bill")
         customer = self._customer(customer_id)
@@ -378,7 +347,7 @@ class TelecomTools(CounterTools):
     def assert_overdue_bill_exists(self, customer_id: str, overdue_bill_id: str) -> bool:
         if overdue_bill_id not in self._customer(customer_id)["bill_ids"]:
             raise ValueError(f"Overdue bill {overdue_bill_id} not found")
-        if self._bill(overdue_bill_id)["status"] != "Overdue":
+        if self._by_id("bill", overdue_bill_id)["status"] != "Overdue":
             raise ValueError(f"Overdue bill {overdue_bill_id} is not overdue")
         return True
 
@@ -396,14 +365,17 @@ def synchronise(carrier: Toolkit, phone: Toolkit) -> None:
     number = surroundings["phone_number"]
     if number is None:
         return
-    line = carrier._by("lines", "phone_number", number, "Line with phone number")
-    limit = carrier._plan(line["plan_id"])["data_limit_gb"] + line["data_refueling_gb"]
+    lines = [line for line in carrier.db["lines"] if line["phone_number"] == number]
+    if not lines:
+        raise ValueError(f"Line with phone number {number} not found")
+    line = lines[0]
+    limit = carrier._plan_of(line)["data_limit_gb"] + line["data_refueling_gb"]
     surroundings["line_active"] = line["status"] == "Active"
     surroundings["roaming_allowed"] = line["roaming_enabled"]
     surroundings["mobile_data_usage_exceeded"] = line["data_used_gb"] >= limit
     request = surroundings["payment_request"]
     if request is not None and request["paid"]:
-        carrier._bill(request["bill_id"])["status"] = "Paid"
+        carrier._by_id("bill", request["bill_id"])["status"] = "Paid"
         surroundings["payment_request"] = request = None
     if request is None:
         waiting = carrier._bills_with(carrier._customer_by_phone(number), "Awaiting Payment")

@@ -1,4 +1,4 @@
-"""The other side of the conversation: a model that plays the customer, or a script.
+"""The other side of the conversation: a model that plays the customer.
 
 A user answers messages in turn. It sees the conversation from its own side: what the agent says are
 its user messages, what it said itself are its assistant messages, and only its own tool calls.
@@ -7,7 +7,7 @@ its user messages, what it said itself are its assistant messages, and only its 
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from textwrap import indent
 from typing import Any, Protocol
 
@@ -129,21 +129,6 @@ def flipped(messages: Sequence[Mapping[str, Any]]) -> list[Message]:
         elif role == "tool" and message.get("requestor") == "user":
             seen.append(Message.tool(content, message["id"]))
     return seen
-
-
-@dataclass(slots=True)
-class ScriptedUser:
-    """Says what was written down, turn by turn; past the end it stops the conversation."""
-
-    turns: Sequence[Turn | str]
-    position: int = field(default=0, init=False)
-
-    def next(self, messages: Sequence[Mapping[str, Any]]) -> Turn:
-        if self.position >= len(self.turns):
-            return Turn(STOP)
-        turn = self.turns[self.position]
-        self.position += 1
-        return Turn(turn) if isinstance(turn, str) else turn
 
 
 def scenario_text(scenario: Any) -> str:

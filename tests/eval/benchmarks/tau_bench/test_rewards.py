@@ -15,7 +15,7 @@ from chimera.eval.benchmarks._tau_bench.submissions import (
     legacy_simulation,
     same_values,
 )
-from chimera.eval.benchmarks._tau_bench.users import ScriptedUser, Turn, scenario_text, user_prompt
+from chimera.eval.benchmarks._tau_bench.users import STOP, Turn, scenario_text, user_prompt
 from chimera.types import ToolCall
 
 GOLD = {"user_id": "user_1", "title": "Important Meeting"}
@@ -107,7 +107,7 @@ def test_a_tool_result_or_the_user_does_not_say_it():
         {"role": "tool", "id": "x", "content": "1093"},
     ]
 
-    assert not rewards.communicated(messages, "1093")
+    assert rewards.unsaid(["1093"], rewards.said(messages)) == ["never said '1093'"]
 
 
 def test_assertions_are_made_in_the_world_after_the_conversation():
@@ -224,6 +224,17 @@ def test_a_final_state_is_compared_whole():
 )
 def test_states_of_answers(gold, given, same):
     assert same_values(gold, given) is same
+
+
+class ScriptedUser:
+    """Says what was written down, turn by turn; past the end it stops the conversation."""
+
+    def __init__(self, turns) -> None:
+        self.turns = iter(turns)
+
+    def next(self, messages) -> Turn:
+        turn = next(self.turns, STOP)
+        return Turn(turn) if isinstance(turn, str) else turn
 
 
 def talk(*turns: Turn | str, **rules: object) -> Conversation:
