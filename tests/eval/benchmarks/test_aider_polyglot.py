@@ -306,6 +306,17 @@ def test_failing_by_chance_does_not_help_a_forger(root, start):
     assert "with its own values failed" in verdict.why
 
 
+ONE_TEST = TESTS.partition("    def test_zero")[0]
+
+
+def test_with_a_single_test_nothing_is_kept(root, start):
+    (root / "python/exercises/practice/twice/twice_test.py").write_text(ONE_TEST)
+    gold = trial(AiderPolyglot(root), OracleAgent(), start)
+
+    assert gold.passed, gold.why
+    assert gold.verdict.metrics["twin"] == {"tests": 1, "twinned": 1}
+
+
 def test_a_pass_says_how_many_of_its_tests_have_a_twin(root, start):
     gold = trial(AiderPolyglot(root), OracleAgent(), start)
 
