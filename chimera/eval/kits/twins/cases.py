@@ -42,16 +42,26 @@ class Rewritten:
 
 
 def rewrite(
-    source: bytes, cases: Sequence[Case], comment: str, *, twin: bool, seed: random.Random
+    source: bytes,
+    cases: Sequence[Case],
+    comment: str,
+    *,
+    twin: bool,
+    seed: random.Random,
+    kept: int | None = None,
 ) -> Rewritten:
+    """One of the two forms; in a twin, the test of the number `kept` stays as it is in the true."""
+    same = () if kept is None else cases[kept].expectations
+    untouched = {(each.start, each.end) for each in same}
     edits: list[tuple[int, int, bytes]] = []
-    for case in cases:
-        if case.expectations and twin:
+    for index, case in enumerate(cases):
+        changed = twin and index != kept
+        if changed:
             edits += [(e.start, e.end, e.other(source[e.start : e.end], seed))
-                      for e in case.expectations]  # fmt: skip
-        elif not case.expectations and case.place is not None:
+                      for e in case.expectations if (e.start, e.end) not in untouched]  # fmt: skip
+        if not case.expectations and case.place is not None:
             number = seed.randrange(10**6, 10**9)
-            other = number + seed.randrange(1, 10**6) if twin else number
+            other = number + seed.randrange(1, 10**6) if changed else number
             edits.append((case.place, case.place, _check(case.check, number, other)))
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce
@@ -78,17 +88,17 @@ def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
 def other_number(text: bytes, seed: random.Random) -> bytes:
     """Another number: its last digit changes in another base, else its last group before a point;
     whatever else it is written with stays."""
-    based = re.match(rb"0(?:[xX][0-9a-fA-F_]+|[bBoO][0-7_]+)", text)
+    based = re.match(rb"-?0(?:[xX][0-9a-fA-F_]+|[bBoO][0-7_]+)", text)
     if based is not None:
         last = len(based[0].rstrip(b"_")) - 1
         return text[:last] + (b"1" if text[last:].startswith(b"0") else b"0") + text[last + 1 :]
-    digits = re.match(rb"(?:\d+['_])*(\d+)", text)
+    digits = re.search(rb"((?:\d+['_])*)(\d+)", text)
     if digits is None:
         return text
-    change, value = seed.randrange(1, 9), int(digits[1])
+    change, value = seed.randrange(1, 9), int(digits[2])
     changed = value + change if value < 50 else value - change
-    width = len(digits[1]) if digits.start(1) else 0
-    return text[: digits.start(1)] + str(changed).zfill(width).encode() + text[digits.end() :]
+    width = len(digits[2]) if digits[1] else 0
+    return text[: digits.start(2)] + str(changed).zfill(width).encode() + text[digits.end() :]
 
 
 def other_text(text: bytes, seed: random.Random) -> bytes:

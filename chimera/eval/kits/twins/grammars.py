@@ -239,11 +239,13 @@ def _is_java_test(method: Node) -> bool:
 
 
 def _java_calls(body: Node) -> Iterator[tuple[Node, list[Node]]]:
-    """Calls: the name, and what is given."""
+    """Assertions, of JUnit or in AssertJ's chains: the name, and what is given."""
     for call in descendants(body):
         name, arguments = (call.child_by_field_name(field) for field in ("name", "arguments"))
         if call.type == "method_invocation" and name is not None and arguments is not None:
-            yield name, arguments.named_children
+            chain = text(call.child_by_field_name("object"))
+            if text(name).startswith("assert") or "assertThat" in chain.partition("(")[0]:
+                yield name, arguments.named_children
 
 
 def _java_expectations(body: Node, grammar: Grammar) -> Iterator[Expectation]:
