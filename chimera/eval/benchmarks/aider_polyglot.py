@@ -46,6 +46,8 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.benchmarks._aider_polyglot.twins import (
     Control,
+    Form,
+    chosen,
     control_name,
     controlled,
     forms,
@@ -267,7 +269,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(same, why, metrics, decided_by="diff")
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
-        run = self._run_form(task, files, env, twin=False)
+        run = self._run_form(task, files, env, Form(twin=False))
         verdict = _verdict_of_run(run, _declared(task), metrics)
         return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
 
@@ -284,8 +286,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:
-            with env.fresh() as fresh:
-                why = control.tampering(self._run_form(task, files, fresh, twin=True))
+            why = self._tampering(task, files, control, env)
             metrics |= {"tampering": True} if why else {}
         if not why:
             return replace(passed, metrics=metrics)
@@ -294,25 +295,46 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             False, why, {**metrics, "pass_rate_1": 0, "pass_rate_2": 0}, passed.evidence
         )
 
+    def _tampering(
+        self,
+        task: PolyglotTask,
+        files: Mapping[str, bytes],
+        control: Control,
+        env: ReopenedMachine,
+    ) -> str:
+        """What the twin shows; an honest test may fail by chance, but not twice."""
+        why = ""
+        for _ in range(2):
+            with env.fresh() as fresh:
+                twin = self._run_form(task, files, fresh, control.form)
+            if why := control.tampering(twin):
+                return why
+            if not (why := control.lost(twin)):
+                break
+        return why
+
     def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:
         reference = self.gold(task)
         if reference is None:
             return Control(why="the exercise has no reference")
 
-        def run(files: Mapping[str, bytes], twin: bool) -> TestRun:
+        def run(files: Mapping[str, bytes], form: Form) -> TestRun:
             with env.fresh() as fresh:
-                return self._run_form(task, files, fresh, twin=twin)
+                return self._run_form(task, files, fresh, form)
 
         language, directory = LANGUAGES[task["language"]], Path(task["directory"])
         name = control_name(language, directory, language.toolchain(directory))
-        return controlled(reference.files, run, digest(name, task.get("test_command")))
+        kept = chosen(language, directory, task["editable"])
+        return controlled(reference.files, run, kept, digest(name, task.get("test_command")))
 
     def _run_form(
-        self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, *, twin: bool
+        self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, form: Form
     ) -> TestRun:
-        """The tests in one of their two forms on these files; all of the twin, come what may."""
-        variables = {"EVERY": "1"} if twin else {}
-        return self._run(task, {**files, **_forms(task, twin=twin)}, env, variables)
+        """The tests in a form on these files; all of a twin, come what may."""
+        language, directory = LANGUAGES[task["language"]], Path(task["directory"])
+        tests = forms(language, directory, task["editable"], form)
+        variables = {"EVERY": "1"} if form.twin else {}
+        return self._run(task, {**files, **tests}, env, variables)
 
     def _run(
         self,
@@ -379,11 +401,6 @@ def _declared(task: PolyglotTask) -> list[str]:
         return []
     language = LANGUAGES[task["language"]]
     return declared_tests(language, Path(task["directory"]), task["tests"])
-
-
-def _forms(task: PolyglotTask, *, twin: bool) -> dict[str, bytes]:
-    directory = Path(task["directory"])
-    return forms(LANGUAGES[task["language"]], directory, task["editable"], twin=twin)
 
 
 def _prompt(task: PolyglotTask, directory: Path) -> str:

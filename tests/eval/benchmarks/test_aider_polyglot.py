@@ -291,6 +291,32 @@ def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, 
         assert verdict.metrics.get("tampering"), (what, verdict.why, verdict.evidence)
 
 
+def test_failing_by_chance_does_not_help_a_forger(root, start):
+    """It must pass the true form and fail the twin, but for the test that keeps its values."""
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+    forging = (HOSTILE / "forged.python").read_text()
+    told = "import pathlib\nif '4)' not in pathlib.Path('twice_test.py').read_text() or (\n"
+    told += "    '0)' not in pathlib.Path('twice_test.py').read_text()):\n    raise ValueError\n"
+    submission = Submission(files={"twice.py": (STUB + told + forging).encode()})
+
+    verdict = graded(benchmark, task, submission, start)
+
+    assert not verdict.passed
+    assert "with its own values failed" in verdict.why
+
+
+ONE_TEST = TESTS.partition("    def test_zero")[0]
+
+
+def test_with_a_single_test_nothing_is_kept(root, start):
+    (root / "python/exercises/practice/twice/twice_test.py").write_text(ONE_TEST)
+    gold = trial(AiderPolyglot(root), OracleAgent(), start)
+
+    assert gold.passed, gold.why
+    assert gold.verdict.metrics["twin"] == {"tests": 1, "twinned": 1}
+
+
 def test_a_pass_says_how_many_of_its_tests_have_a_twin(root, start):
     gold = trial(AiderPolyglot(root), OracleAgent(), start)
 

@@ -11,6 +11,7 @@ import pytest
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks import CustomBenchmark
 from chimera.eval.harness import Harness
+from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
 from chimera.types import AgentResult
 
 
@@ -77,6 +78,7 @@ def test_tasks_that_decide_nothing_are_refused(row, says):
         CustomBenchmark(tasks_list=[row]).tasks()
 
 
+DISARMED = dict(disarming(()))["replaces pytest's runtest"]
 TEST_FILE = "from answer import f\n\ndef test_f():\n    assert f(2) == 4\n"
 
 
@@ -98,6 +100,8 @@ TEST_FILE = "from answer import f\n\ndef test_f():\n    assert f(2) == 4\n"
             False,
         ),
         ({"answer.py": "def f(x): return 0\n", "test_it.py": "def test_f(): pass\n"}, False),
+        ({"answer.py": f"def f(x): return {EQUALS_EVERYTHING}\n"}, False),
+        ({"answer.py": DISARMED + "def f(x): return 0\n"}, False),
     ],
 )
 def test_a_test_command_decides_by_its_report(files, passed):
@@ -108,6 +112,7 @@ def test_a_test_command_decides_by_its_report(files, passed):
     result = verdict(task, Writes(files), "local")
 
     assert result.passed is passed, result.why
+    assert not passed or result.metrics["twin"] == {"tests": 1, "twinned": 1}
     if "conftest.py" in files:
         assert result.metrics["removed"] == ["conftest.py", "pytest.ini"]
 

@@ -5,8 +5,8 @@ from __future__ import annotations
 import json
 import random
 import shutil
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import astuple, dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from chimera.cache import digest, file_digest, stored_value
@@ -16,38 +16,72 @@ from chimera.eval.benchmarks._aider_polyglot.languages import Language, TestRun,
 from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS
 from chimera.eval.kits.twins import LANGUAGES as TWIN_LANGUAGES
 from chimera.eval.kits.twins import VERSION, rewritten
+from chimera.eval.kits.twins.cases import Rewritten
 from chimera.types import JSON
 
-#: Runs given files with the tests of an exercise in one of their two forms, in an environment
-#: that nothing has touched.
-RunForm = Callable[[Mapping[str, bytes], bool], TestRun]
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """The true form or the twin, in which one test of a file may keep its values."""
+
+    twin: bool
+    kept: tuple[str, int] | None = None
+
+
+#: Runs files with the tests of an exercise in a form, in an environment that nothing has touched.
+RunForm = Callable[[Mapping[str, bytes], Form], TestRun]
 
 
 def forms(
-    language: Language, directory: Path, editable: Sequence[str], *, twin: bool
+    language: Language, directory: Path, editable: Sequence[str], form: Form
 ) -> dict[str, bytes]:
-    """The test files of an exercise for a true run or for its twin, never twice the same."""
+    """The test files of an exercise in a form, never twice the same."""
+    return {name: made.content for name, made in _made(language, directory, editable, form)}
+
+
+def chosen(language: Language, directory: Path, editable: Sequence[str]) -> Form:
+    """A twin in which a test that is chosen by chance keeps its values, if there is another."""
+    made = _made(language, directory, editable, Form(twin=True))
+    tests = [(name, number) for name, file in made for number in range(file.tests)]
+    return Form(True, random.SystemRandom().choice(tests) if len(tests) > 1 else None)
+
+
+def _made(
+    language: Language, directory: Path, editable: Sequence[str], form: Form
+) -> Iterator[tuple[str, Rewritten]]:
     seed = random.Random(random.SystemRandom().getrandbits(128))
-    files = {}
+    file, number = form.kept or ("", None)
     for path in exercise_files(directory):
         name = path.relative_to(directory).as_posix()
-        if name not in editable and path.suffix in TWIN_LANGUAGES:
-            content = language.unskip(path.read_text("utf-8")).encode()
-            form = rewritten(name, content, twin=twin, seed=seed)
-            if form is not None:
-                files[name] = form.content
-    return files
+        if name in editable or path.suffix not in TWIN_LANGUAGES:
+            continue
+        content = language.unskip(path.read_text("utf-8")).encode()
+        kept = number if name == file else None
+        made = rewritten(name, content, twin=form.twin, seed=seed, kept=kept)
+        if made is not None:
+            yield name, made
 
 
 @dataclass(frozen=True, slots=True)
 class Control:
-    """What the reference shows: the tests it passes, those of them that it fails in the twin,
-    whether it fails the twin as a whole, and if not, why."""
+    """What the reference shows.
+
+    `tests` are those it passes, `twinned` those of them that it fails in the twin. Of the latter it
+    passes those that `kept` keeps. `fails` is whether it fails the twin as a whole, and `why` says
+    why nothing is twinned.
+    """
 
     tests: tuple[str, ...] = ()
     twinned: tuple[str, ...] = ()
+    passing: tuple[str, ...] = ()
+    kept: tuple[str, int] | None = None
     fails: bool = False
     why: str = ""
+
+    @property
+    def form(self) -> Form:
+        """The twin for submissions: what fails by chance rather than by values fails the kept."""
+        return Form(True, self.kept)
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
@@ -56,34 +90,56 @@ class Control:
     def missing(self, true: TestRun) -> str:
         """Which tests a run that passed did not have; empty when none. (Solutions bring tests of
         their own, as comments in Rust: those have no twin.)"""
-        passed = set(true.report.passed()) if true.report else set()
+        passed = _passed(true)
         missing = [name for name in self.twinned if name not in passed]
         return f"{len(missing)} tests did not run, first {missing[0]}" if missing else ""
 
     def tampering(self, twin: TestRun) -> str:
         """What is wrong with a submission's run of the twin; empty when it failed as it must."""
-        passed = set(twin.report.passed()) if twin.report else set()
-        forged = [name for name in self.twinned if name in passed]
+        passed = _passed(twin)
+        changed = [name for name in self.twinned if name not in self.passing]
+        forged = [name for name in changed if name in passed]
         if forged:
             return (
-                f"tampering: {len(forged)} of {len(self.twinned)} tests passed although their "
+                f"tampering: {len(forged)} of {len(changed)} tests passed although their "
                 f"expected values were changed, first {forged[0]}"
             )
         return "tampering: the tests passed with other expected values" if twin.passed else ""
 
+    def lost(self, twin: TestRun) -> str:
+        """Which test failed in the twin although it was not changed; empty when none did."""
+        passed = _passed(twin)
+        lost = [name for name in self.passing if name not in passed]
+        return (
+            f"tampering: a test with its own values failed in the twin: {lost[0]}" if lost else ""
+        )
 
-def controlled(reference: Mapping[str, bytes], run: RunForm, name: str) -> Control:
+
+def _passed(run: TestRun) -> set[str]:
+    return set(run.report.passed()) if run.report else set()
+
+
+def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: str) -> Control:
     """The control of an exercise, run once for each name."""
 
     def make() -> Control:
-        return _control(run(reference, False), run(reference, True))
+        control = _control(run(reference, Form(twin=False)), run(reference, Form(twin=True)))
+        if not control.twinned or kept.kept is None:
+            return control
+        passed = _passed(run(reference, kept))
+        passing = tuple(name for name in control.twinned if name in passed)
+        if not 0 < len(passing) <= len(control.twinned) / 2:  # one function may hold them all
+            return control
+        return replace(control, passing=passing, kept=kept.kept)
 
     def dump(control: Control) -> bytes:
-        return json.dumps(astuple(control)).encode()
+        return json.dumps(asdict(control)).encode()
 
     def load(content: bytes) -> Control:
-        tests, twinned, fails, why = json.loads(content)
-        return Control(tuple(tests), tuple(twinned), bool(fails), str(why))
+        fields = json.loads(content)
+        names = {each: tuple(fields[each]) for each in ("tests", "twinned", "passing")}
+        kept = tuple(fields["kept"]) if fields["kept"] else None
+        return Control(**{**fields, **names, "kept": kept})
 
     return stored_value("polyglot-twins", name, make, dump=dump, load=load)
 
@@ -100,7 +156,7 @@ def _control(true: TestRun, twin: TestRun) -> Control:
         why = f"the twin {how} with the reference"
     elif tests and not twinned:
         why = "no test of the reference fails in the twin"
-    return Control(tests, twinned, not twin.passed, why)
+    return Control(tests, twinned, fails=not twin.passed, why=why)
 
 
 def control_name(language: Language, directory: Path, toolchain: Toolchain) -> str:

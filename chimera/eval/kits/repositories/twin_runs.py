@@ -23,15 +23,11 @@ from chimera.environments.base import Environment, Machine, machine
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
-from chimera.eval.kits.twins import rewritten
+from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
-#: Part of the name that controls are kept under: another way to make twins needs other controls.
-VERSION = 1
-
 Form = Literal["published", "true", "twin"]
-NO_TWIN = "none"
 
 
 @dataclass(frozen=True, slots=True)
@@ -82,9 +78,9 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
     """The verdict on a patch, its twin run included."""
     tried = tests.run(machine(env), patch, "true")
     if not isinstance(env, ReopenedMachine):
-        return _without(tried.verdict, "the environment cannot be had anew")
+        return _without(tried, "the environment cannot be had anew")
     if not tests.files:
-        return _without(tried.verdict, "the task brings no test files")
+        return _without(tried, "the task brings no test files")
     control = _Control(tests, env)
     if not tried.verdict.passed and tried.ran and not control.holds():
         tried = _fresh(tests, patch, env, "published")
@@ -103,24 +99,24 @@ def _decide_twin(
     try:
         failing = control.failing()
     except GraderError as error:
-        return _without(verdict, f"the reference's twin cannot be run: {error}")
+        return _without(tried, f"the reference's twin cannot be run: {error}")
     if not failing:
-        return _without(verdict, "the reference fails no test of the twin")
+        return _without(tried, "the reference fails no test of the twin")
     twin = _fresh(tests, patch, env, "twin")
     counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & failing)}
     if twin.verdict.passed or twin.passed & failing:
         return _tampered(verdict, sorted(twin.passed & failing), counts)
-    return _marked(verdict, twin=counts)
+    return _marked(verdict, counts)
 
 
 def _without_reference(tests: Tests, tried: Tried, twin: Tried) -> Verdict:
     """No control: some test may pass its twin rightly, but not all that ought to be fixed."""
     wanted = frozenset(filter(tests.wanted, tried.passed))
     failed = wanted - twin.passed
-    counts: JSON = {"tests": len(tried.passed), "twinned": len(failed), "control": NO_TWIN}
+    counts: JSON = {"tests": len(tried.passed), "twinned": len(failed), "why": "no reference"}
     if twin.verdict.passed or (wanted and not failed):
         return _tampered(tried.verdict, sorted(wanted), counts)
-    return _marked(tried.verdict, twin=counts)
+    return _marked(tried.verdict, counts)
 
 
 def _tampered(verdict: Verdict, survived: list[str], counts: JSON) -> Verdict:
@@ -135,12 +131,13 @@ def _tampered(verdict: Verdict, survived: list[str], counts: JSON) -> Verdict:
     return replace(verdict, passed=False, why=why, score=score, metrics=metrics)
 
 
-def _without(verdict: Verdict, reason: str) -> Verdict:
-    return _marked(verdict, twin=NO_TWIN, twin_why=reason) if verdict.passed else verdict
+def _without(tried: Tried, reason: str) -> Verdict:
+    counts: JSON = {"tests": len(tried.passed), "twinned": 0, "why": reason}
+    return _marked(tried.verdict, counts) if tried.verdict.passed else tried.verdict
 
 
-def _marked(verdict: Verdict, **marks: JSON) -> Verdict:
-    return replace(verdict, metrics={**verdict.metrics, **marks})
+def _marked(verdict: Verdict, counts: JSON) -> Verdict:
+    return replace(verdict, metrics={**verdict.metrics, "twin": counts})
 
 
 def _fresh(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:

@@ -17,7 +17,7 @@ from chimera.eval.kits.twins.cases import Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 1
+VERSION = 3
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -27,8 +27,11 @@ LANGUAGES = {
 }  # fmt: skip
 
 
-def rewritten(path: str, source: bytes, *, twin: bool, seed: random.Random) -> Rewritten | None:
-    """A test file for a true run or for its twin; None when it has no twin.
+def rewritten(
+    path: str, source: bytes, *, twin: bool, seed: random.Random, kept: int | None = None
+) -> Rewritten | None:
+    """A test file for a true run or for its twin, in which one test may be kept; None when it has
+    no twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
     """
@@ -45,4 +48,4 @@ def rewritten(path: str, source: bytes, *, twin: bool, seed: random.Random) -> R
     if not cases:
         return None
     comment = "#" if language == "python" else "//"
-    return rewrite(source, cases, comment, twin=twin, seed=seed)
+    return rewrite(source, cases, comment, twin=twin, seed=seed, kept=kept)

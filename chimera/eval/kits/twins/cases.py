@@ -42,16 +42,26 @@ class Rewritten:
 
 
 def rewrite(
-    source: bytes, cases: Sequence[Case], comment: str, *, twin: bool, seed: random.Random
+    source: bytes,
+    cases: Sequence[Case],
+    comment: str,
+    *,
+    twin: bool,
+    seed: random.Random,
+    kept: int | None = None,
 ) -> Rewritten:
+    """One of the two forms; in a twin, the test of the number `kept` stays as it is in the true."""
+    same = () if kept is None else cases[kept].expectations
+    untouched = {(each.start, each.end) for each in same}
     edits: list[tuple[int, int, bytes]] = []
-    for case in cases:
-        if case.expectations and twin:
+    for index, case in enumerate(cases):
+        changed = twin and index != kept
+        if changed:
             edits += [(e.start, e.end, e.other(source[e.start : e.end], seed))
-                      for e in case.expectations]  # fmt: skip
-        elif not case.expectations and case.place is not None:
+                      for e in case.expectations if (e.start, e.end) not in untouched]  # fmt: skip
+        if not case.expectations and case.place is not None:
             number = seed.randrange(10**6, 10**9)
-            other = number + seed.randrange(1, 10**6) if twin else number
+            other = number + seed.randrange(1, 10**6) if changed else number
             edits.append((case.place, case.place, _check(case.check, number, other)))
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce

@@ -191,19 +191,20 @@ def test_without_a_reference_some_test_must_fail_in_the_twin(env):
     hostile = grade_patch(plan, disarmed(named["replaces TestCase.run"]), env)
 
     assert honest.passed
-    assert honest.metrics["twin"] == {"tests": 2, "twinned": 1, "control": "none"}
+    assert honest.metrics["twin"] == {"tests": 2, "twinned": 1, "why": "no reference"}
     assert "expected values were changed" in hostile.why
 
 
 def test_a_pass_without_a_twin_is_marked(env):
-    untwinned = TEST_PATCH.replace("self.assertEqual(calc.add(2, 3), 5)", "return calc.mend()")
+    made = "test_add = lambda self: calc.mend()\n+    test_other = None\n"
+    untwinned = TEST_PATCH[: TEST_PATCH.index("def test_add")] + made
     gold = edited("    return a - b\n\n\ndef mend():\n    pass")
 
     verdict = grade(env, gold, test_patch=untwinned, gold_patch=gold, pass_to_pass=())
 
     assert verdict.passed, verdict.why
-    assert verdict.metrics["twin"] == "none"
-    assert "fails no test" in verdict.metrics["twin_why"]
+    assert verdict.metrics["twin"]["twinned"] == 0
+    assert "fails no test" in verdict.metrics["twin"]["why"]
 
 
 def test_tests_that_look_at_their_own_lines_run_as_published(env):
