@@ -19,7 +19,10 @@ _NAMES = re.compile(
 _SHAPES: tuple[tuple[str, re.Pattern[str]], ...] = tuple(
     (start, re.compile(rf"\b{start}{rest}"))
     for start, rest in (
-        ("sk-", r"(?=[A-Za-z_-]*[0-9])[A-Za-z0-9_-]{20,}"),  # OpenAI, Anthropic, OpenRouter, …
+        (
+            "sk-",
+            r"(?=[A-Za-z_-]{0,100}[0-9])[A-Za-z0-9_-]{20,}",
+        ),  # OpenAI, Anthropic, OpenRouter, …
         ("xai-", r"[A-Za-z0-9]{20,}"),
         ("gsk_", r"[A-Za-z0-9]{20,}"),
         ("AIza", r"[A-Za-z0-9_-]{35}"),

@@ -7,6 +7,7 @@ import re
 import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
+from itertools import islice
 from typing import Any, Literal
 
 from chimera.agents.terminal.tmux import Terminal, new_text, settle, shown
@@ -17,6 +18,8 @@ from chimera.types import AgentResult, Message, Response, Step, Usage
 MAX_TURNS = 50
 #: Replies in a row that could not be read, after which the model is given up.
 MAX_MALFORMED = 5
+#: Braces of a reply at which its JSON object is looked for.
+MAX_STARTS = 50
 DEFAULT_WAIT, LONGEST_WAIT = 30.0, 180.0
 
 StopReason = Literal["done", "turns", "malformed", "context", "length", "time", "tokens", "cost"]
@@ -112,7 +115,7 @@ def _object(reply: str) -> Mapping[str, Any]:
         raise MalformedReply("the reply was empty")
     decoder = json.JSONDecoder(strict=False)
     failure = "there is no JSON object in the reply"
-    for match in re.finditer(r"\{", reply):
+    for match in islice(re.finditer(r"\{", reply), MAX_STARTS):
         text = reply[match.start() :]
         for candidate in (text, _without_trailing_commas(text), text + "}", text + "]}"):
             try:

@@ -386,10 +386,14 @@ def read_reply(reply: str) -> tuple[str, str | None]:
     if isinstance(envelope, dict) and {"answer", "url"} & set(envelope):
         answer, url = envelope.get("answer"), envelope.get("url")
         return "" if answer is None else str(answer), None if url is None else str(url)
-    answers = re.findall(
-        r"^\s*ANSWER:[ \t]*(.*?)\s*(?=^\s*(?:URL|ANSWER):|\Z)", reply, re.M | re.S | re.I
-    )
-    urls = re.findall(r"^\s*URL:[ \t]*(\S+)", reply, re.M | re.I)
+    fields = list(re.finditer(r"^[^\S\n]*(URL|ANSWER):[ \t]*", reply, re.M | re.I))
+    ends = [*(field.start() for field in fields[1:]), len(reply)]
+    said = [
+        (field[1].upper(), reply[field.end() : end].rstrip())
+        for field, end in zip(fields, ends, strict=False)
+    ]
+    answers = [text for name, text in said if name == "ANSWER"]
+    urls = [text.split()[0] for name, text in said if name == "URL" and text[:1].strip()]
     if not answers and not urls:
         return reply.strip(), None
     return answers[-1] if answers else "", urls[-1] if urls else None

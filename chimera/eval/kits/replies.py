@@ -1,7 +1,8 @@
 """The answer in a model's whole reply: code, boxed or marked answers, a JSON envelope, a patch.
 
 Everything here is pure and never runs what it reads. When a reply holds several answers, the last
-one wins; what cannot be found is an empty string or None, never a guess.
+one wins; what cannot be found is an empty string or None, never a guess. A reply may be hostile:
+the time it takes grows with its length and no faster.
 """
 
 from __future__ import annotations
@@ -11,30 +12,37 @@ import json
 import re
 import textwrap
 import warnings
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from itertools import chain
 
 from chimera.types import JSON
 
 PYTHON_FENCES = frozenset({"", "python", "python3", "py", "py3"})
 DIFF_FENCES = frozenset({"diff", "patch", "udiff"})
-_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}|~{3,})[ \t]*(?P<info>[^`\n]*)$")
+_FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`\n]*)$")
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+_BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _ANSWER_LINE = re.compile(
     r"^[ \t*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[ \t*_]*[:：][ \t*_]*"
-    r"(?P<answer>[^\s*_`].*?)[ \t*_`]*$",
+    r"(?P<answer>[^\s*_`].*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_HEADING = re.compile(
-    r"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>\S.*?)[ \t]*$",
+    r"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_SENTENCE = re.compile(
-    r"answer\s+is\s*:?\s*(\$[^$\n]+\$|\\\(.+?\\\)|\*\*.+?\*\*|[^\n]+?)(?:\.?\s*$|\.\s)",
+    r"answer\s++is\s*+:?+\s*+("
+    r"(?:\$[^$\n]++\$|\\\((?:[^\\\n]|\\(?![()]))++\\\)|\*\*(?:[^*\n]|\*(?!\*))++\*\*)"
+    r"(?=\.?\s*$|\.\s)"
+    r"|[^\n](?:[^\n.]|\.(?=\S))*+|)",
     re.IGNORECASE | re.MULTILINE,
 )
-_TAGGED_PATCH = re.compile(r"<(patch|diff)>\n?(.*?)</\1>", re.DOTALL)
-_MAX_PARSES = 2_000
+_OBJECT = re.compile(r'\{(?=\s*["}])')
+_PATCH_TAG = re.compile(r"<(patch|diff)>\n?")
+#: Characters that are parsed in search of the code in one reply; a parse takes 3 µs for each.
+_MAX_PARSED = 4_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,13 +100,23 @@ def python_program(reply: str, *, entry_point: str | None = None, prompt: str = 
             if _defines(program, entry_point):
                 return _with_preamble(program, prompt, entry_point)
     if prompt and entry_point:
-        for code in candidates:
-            if completed := _completed(prompt, code, entry_point):
-                return completed
-    for code in candidates:
-        if part := _parsable_part(code, entry_point):
+        for program in _affordable(_completions(prompt, code) for code in candidates):
+            if _defines(program, entry_point):
+                return program
+    for part in _affordable(map(_parts, candidates)):
+        if _defines(part, entry_point):
             return _with_preamble(part, prompt, entry_point)
     return candidates[0]
+
+
+def _affordable(searches: Iterable[Iterable[str]]) -> Iterator[str]:
+    """The programs of some searches, until there is too much to parse."""
+    parsed = 0
+    for program in chain.from_iterable(searches):
+        parsed += len(program) + 100
+        if parsed > _MAX_PARSED:
+            return
+        yield program
 
 
 def parse_python(code: str) -> ast.Module | None:
@@ -184,36 +202,26 @@ def _future_imports(program: str) -> int:
     )
 
 
-def _completed(prompt: str, code: str, entry_point: str) -> str | None:
-    """The prompt with the longest beginning of `code` that finishes its function."""
+def _completions(prompt: str, code: str) -> Iterator[str]:
+    """The prompt with every beginning of `code` that may finish its function, longest first."""
     header = prompt if prompt.endswith("\n") else prompt + "\n"
     for body in (code, textwrap.indent(textwrap.dedent(code), "    ")):
         lines = body.splitlines(keepends=True)
-        for end in range(len(lines), max(0, len(lines) - _MAX_PARSES), -1):
-            program = header + "".join(lines[:end])
-            if _defines(program, entry_point):
-                return program
-    return None
+        for end in range(len(lines), 0, -1):
+            yield header + "".join(lines[:end])
 
 
-def _parsable_part(text: str, entry_point: str | None) -> str | None:
-    """The longest run of lines, begun where code can begin, that defines the entry point."""
+def _parts(text: str) -> Iterator[str]:
+    """Every run of lines that is begun where code can begin, longest first."""
     lines = text.splitlines(keepends=True)
     starts = [
         index
         for index, line in enumerate(lines)
         if re.match(r"(?:from|import|def|class|async|@|#)|[A-Za-z_]\w*\s*=", line)
     ]
-    parses = 0
     for start in starts:
         for end in range(len(lines), start, -1):
-            parses += 1
-            if parses > _MAX_PARSES:
-                return None
-            part = "".join(lines[start:end])
-            if _defines(part, entry_point):
-                return part
-    return None
+            yield "".join(lines[start:end])
 
 
 def boxed_answers(text: str) -> list[str]:
@@ -221,28 +229,24 @@ def boxed_answers(text: str) -> list[str]:
     return [content for _, content in _boxes(text)]
 
 
-def _boxes(text: str) -> Iterator[tuple[int, str]]:
-    """The end and the content of every balanced box."""
-    position = 0
-    while found := _BOX.search(text, position):
-        depth, index = 1, found.end()
-        while index < len(text) and depth:
-            character = text[index]
-            if character == "\\":
-                index += 1
-            elif character == "{":
-                depth += 1
-            elif character == "}":
-                depth -= 1
-            index += 1
-        position = found.end() if depth else index
-        if not depth:
-            yield index, text[found.end() : index - 1]
+def _boxes(text: str) -> list[tuple[int, str]]:
+    """The end and the content of every balanced box, outermost ones only."""
+    boxes = {match.end() for match in _BOX.finditer(text)}
+    opened: list[int] = []
+    found: list[tuple[int, int]] = []
+    for brace in _BRACE.finditer(text):
+        if brace[0] == "{":
+            opened.append(brace.end())
+        elif brace[0] == "}" and opened and (start := opened.pop()) in boxes:
+            while found and found[-1][0] > start:
+                found.pop()
+            found.append((start, brace.start()))
+    return [(end + 1, text[start:end]) for start, end in found]
 
 
 def answer_lines(text: str) -> list[str]:
     """What follows `ANSWER:` on lines that begin with it, Markdown emphasis taken off."""
-    return [match["answer"] for match in _ANSWER_LINE.finditer(text)]
+    return [match["answer"].rstrip(" \t*_`") for match in _ANSWER_LINE.finditer(text)]
 
 
 def final_answer(reply: str) -> str | None:
@@ -252,9 +256,10 @@ def final_answer(reply: str) -> str | None:
     "the answer is …" is read only where none of them is there.
     """
     text = without_reasoning(reply)
-    marked = [(match.end(), match["answer"]) for match in _ANSWER_LINE.finditer(text)]
+    lines = _ANSWER_LINE.finditer(text)
+    marked = [(match.end(), match["answer"].rstrip(" \t*_`")) for match in lines]
     marked += [(match.end(), match["answer"]) for match in _ANSWER_HEADING.finditer(text)]
-    boxed = list(_boxes(text))
+    boxed = _boxes(text)
     if boxed and (not marked or boxed[-1][0] >= max(marked)[0] or _boxes_of(max(marked)[1])):
         return boxed[-1][1].strip()
     if marked:
@@ -269,7 +274,8 @@ def _boxes_of(text: str) -> bool:
 
 def _hoped(answer: str) -> str:
     """The answer inside the closing sentence of the Minerva prompt."""
-    match = re.search(r"final answer is\s*(.*?)\.\s*I hope it is correct", answer)
+    said = answer.partition("final answer is")[2]
+    match = re.match(r"\s*+(.*?)\.\s*+I hope it is correct", said)
     return match[1] if match else answer
 
 
@@ -284,22 +290,26 @@ def _undelimited(answer: str) -> str:
 
 
 def json_envelope(text: str) -> JSON | None:
-    """The last JSON object of a reply: in a json fence, else anywhere in the text."""
+    """The last JSON object of a reply: in a json fence, else anywhere in the text.
+
+    A text with so many broken objects that the search does not end in time has none.
+    """
     text = without_reasoning(text)
     for block in reversed(fenced_blocks(text)):
         if block.language in {"json", ""} and isinstance(found := _json(block.code), dict):
             return found
     decoder = json.JSONDecoder()
-    last = None
-    position = text.find("{")
-    while position >= 0:
+    last, end, effort = None, 0, 100_000 + 20 * len(text)
+    while opening := _OBJECT.search(text, end):
+        position, end = opening.span()
         try:
-            found, end = decoder.raw_decode(text, position)
+            last, end = decoder.raw_decode(text, position)
+        except json.JSONDecodeError as error:
+            effort -= error.pos - position + error.pos // 50  # it counts the lines before it
         except (ValueError, RecursionError):
-            end = position + 1
-        else:
-            last = found
-        position = text.find("{", end)
+            return None
+        if effort < 0:
+            return None
     return last
 
 
@@ -313,8 +323,8 @@ def _json(text: str) -> JSON | None:
 def patch(text: str) -> str:
     """The unified diff of a reply: tagged, fenced, or bare; "" where there is none."""
     text = without_reasoning(text)
-    if tagged := _TAGGED_PATCH.findall(text):
-        return _diff_text(tagged[-1][1])
+    if (tagged := _tagged_patch(text)) is not None:
+        return _diff_text(tagged)
     fenced = [
         block.code
         for block in fenced_blocks(text)
@@ -324,6 +334,18 @@ def patch(text: str) -> str:
         return _diff_text("".join(fenced))
     begin = re.search(r"^(?:diff --git .*|--- \S.*\n\+\+\+ \S.*)$", text, re.MULTILINE)
     return _diff_text(text[begin.start() :]) if begin else ""
+
+
+def _tagged_patch(text: str) -> str | None:
+    """What the last closed `<patch>` or `<diff>` holds."""
+    closings = {tag: f"</{tag}>" for tag in ("patch", "diff")}
+    last = {tag: text.rfind(closing) for tag, closing in closings.items()}
+    found, end = None, 0
+    for opening in _PATCH_TAG.finditer(text):
+        if opening.start() >= end and last[opening[1]] >= opening.end():
+            end = text.index(closings[opening[1]], opening.end())
+            found = text[opening.end() : end]
+    return found
 
 
 def _is_diff(code: str) -> bool:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from chimera.environments.base import Machine
@@ -14,9 +14,7 @@ from chimera.text import shortened
 #: More test output than this is cut in the middle before a model sees it.
 SHOWN_CHARACTERS = 30_000
 
-_FENCE = re.compile(
-    r"^(?P<fence>`{3,})[^\n`]*\n(?P<body>.*?)^(?P=fence)[ \t]*$", re.MULTILINE | re.DOTALL
-)
+_FENCE = re.compile(r"(?P<ticks>`{3,})(?P<info>[^`]*)")
 _DURATION = re.compile(r"\bin \d+(?:\.\d+)?s\b")
 
 
@@ -28,16 +26,35 @@ def reply_files(reply: str, editable: Sequence[str]) -> dict[str, str]:
     """
     found: dict[str, str] = {}
     unnamed: list[str] = []
-    for block in _FENCE.finditer(reply):
-        before = reply[: block.start()].rstrip().rsplit("\n", 1)[-1]
+    for before, body in _fenced(reply):
         name = _named_file(before, editable)
         if name is None:
-            unnamed.append(block["body"])
+            unnamed.append(body)
         else:
-            found[name] = block["body"]
+            found[name] = body
     if not found and len(editable) == 1 and len(unnamed) == 1:
         found[editable[0]] = unnamed[0]
     return found
+
+
+def _fenced(reply: str) -> Iterator[tuple[str, str]]:
+    """The last line that is not blank before each closed fence, and what the fence is around."""
+    lines = reply.split("\n")
+    fences = [_FENCE.fullmatch(line) for line in lines]
+    closings = [
+        fence["ticks"] if fence and not fence["info"].strip(" \t") else "" for fence in fences
+    ]
+    last = {ticks: index for index, ticks in enumerate(closings)}
+    before, end = "", -1
+    for index, fence in enumerate(fences):
+        if index <= end:
+            continue
+        if fence and last.get(fence["ticks"], -1) > index:
+            end = closings.index(fence["ticks"], index + 1)
+            yield before, "".join(f"{line}\n" for line in lines[index + 1 : end])
+            before = lines[end]
+        elif lines[index].strip():
+            before = lines[index].rstrip()
 
 
 def _named_file(line: str, editable: Sequence[str]) -> str | None:

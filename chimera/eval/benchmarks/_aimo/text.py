@@ -8,6 +8,8 @@ _SEPARATORS = re.compile(r"\{,\}|\\[,!;: ]|\\(?:thinspace|quad)\b|[ \u00a0\u2009
 _NAMED = re.compile(r"^[A-Za-z](?:[A-Za-z0-9_{}+\-*/ ]|\\cdot|\\times)*=")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.0*)?")
 _WHOLE = re.compile(r"[+-]?\d{1,400}(?:\.0*)?")  # no answer is longer, and long ones cost time
+#: No answer is longer, whatever is written around its digits.
+_LONGEST = 2000
 _MARKUP = re.compile(r"\\(?:text|textbf|mathbf|mathrm|boxed)\{([^{}]*)\}")
 
 
@@ -17,6 +19,8 @@ def whole_number(answer: str) -> int | None:
     A fraction, a power, a factorial, several numbers or a unit is not a whole number.
     """
     text = answer.strip().strip("$").strip()
+    if len(text) > _LONGEST:
+        return None
     while (plain := _MARKUP.sub(r"\1", text)) != text:
         text = plain
     text = _SEPARATORS.sub("", text.replace("\u2212", "-"))

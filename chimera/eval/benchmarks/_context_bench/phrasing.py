@@ -85,7 +85,7 @@ def _decide_number(text: str, wanted: float) -> Decision | None:
     numbers = _numbers(final) or _numbers(text)
     if len(numbers) == 1:
         value = numbers.pop()
-        if any(_NEGATED.search(final[: found.start()]) for found in _NUMBER.finditer(final)):
+        if any(_negated(final, found.start()) for found in _NUMBER.finditer(final)):
             return Decision(False, "rule", f"the reply denies {value:g}")
         return Decision(value == wanted, "rule", f"the final number is {value:g}")
     if not numbers:
@@ -100,7 +100,7 @@ def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
     affirmed = {
         name
         for name in names | {truth}
-        if any(not _NEGATED.search(final[:place]) for place in _places(final, name))
+        if any(not _negated(final, place) for place in _places(final, name))
     }
     if affirmed == {truth}:
         return Decision(True, "rule", "the expected name is the only one affirmed")
@@ -109,6 +109,11 @@ def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
     if re.search(r"\bor\b", final):
         return Decision(False, "rule", "the reply leaves open which of several names it means")
     return None
+
+
+def _negated(text: str, place: int) -> bool:
+    """Whether what comes right before a place denies it; no phrase for that is longer."""
+    return _NEGATED.search(text, max(0, place - 80), place) is not None
 
 
 def _places(text: str, name: str) -> list[int]:

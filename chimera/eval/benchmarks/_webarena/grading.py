@@ -82,7 +82,7 @@ def must_include(reference: str, answer: str, *, whole_token: bool = False) -> b
 _OPENING = re.compile(r"^\"|(?<=[ (\[{<])(?:\"|'')")
 _OPENING_SINGLE = re.compile(r"(?<!\w)'(?!(?:re|ve|ll|[mtsdn])\b)(?=\w)")
 _STEPS = (
-    re.compile(r"(?<=[^.])\.(?=[\])}>\"'»”’ ]*\s*$)"),  # the last full stop
+    re.compile(r"(?<=[^.])\.(?=[\])}>\"'»”’ ]*+\s*+$)"),  # the last full stop
     re.compile(r"[:,](?=\D|$)"),
     re.compile(r"[;@#$%&?!«“‘„‒-―]|`+|\.{2,}"),
     re.compile(r"(?<=[^'])'(?= )"),

@@ -15,6 +15,8 @@ from chimera.eval.kits.replies import parse_python
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Longer replies are cut to this many lines around their fences before the search over all ranges.
 _MAX_LINES = 400
+#: Characters that are parsed in that search, of which replies of that length need a part.
+_MAX_PARSED = 20_000_000
 
 
 def sanitize(text: str, entry_point: str) -> str:
@@ -46,15 +48,17 @@ def longest_valid_part(text: str) -> str:
     filled = [0]
     for line in lines:
         filled.append(filled[-1] + bool(line.strip()))
-    best, kept = 0, (0, 0)
+    best, kept, parsed = 0, (0, 0), 0
     for first in range(len(lines)):
         if filled[-1] - filled[first] <= best:
             break
         for last in range(len(lines) - 1, first, -1):
             count = filled[last + 1] - filled[first]
-            if count <= best:
+            if count <= best or parsed > _MAX_PARSED:
                 break
-            if parse_python("\n".join(lines[first : last + 1])) is not None:
+            part = "\n".join(lines[first : last + 1])
+            parsed += len(part)
+            if parse_python(part) is not None:
                 while last > first + 1 and filled[last] == filled[last + 1]:
                     last -= 1
                 best, kept = count, (first, last)

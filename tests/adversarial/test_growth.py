@@ -1,0 +1,91 @@
+"""What reads a reply in Chimera's own process takes time in proportion to the reply."""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable
+
+import pytest
+
+from chimera.agents.terminal.loop import MalformedReply, read_turn
+from chimera.environments.web.actions import parse_action
+from chimera.environments.web.session import ActionFailed
+from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files
+from chimera.eval.benchmarks._aimo.text import whole_number
+from chimera.eval.benchmarks._context_bench.phrasing import decide
+from chimera.eval.benchmarks._livecodebench import replies as livecodebench
+from chimera.eval.benchmarks._webarena.grading import tokens
+from chimera.eval.benchmarks.webarena import read_reply
+from chimera.eval.kits import replies
+from chimera.eval.kits.patches import diffs
+from chimera.providers.secrets import redact
+
+READERS: dict[str, Callable[[str], object]] = {
+    "boxed answers": replies.boxed_answers,
+    "answer lines": replies.answer_lines,
+    "final answer": replies.final_answer,
+    "JSON envelope": replies.json_envelope,
+    "patch": replies.patch,
+    "fenced blocks": replies.fenced_blocks,
+    "whole number": whole_number,
+    "code": livecodebench.code,
+    "execution answer": lambda text: livecodebench.execution_answer(text, thinking=True),
+    "test output": livecodebench.test_output,
+    "files": lambda text: reply_files(text, ["a.py", "b.py"]),
+    "number": lambda text: decide(text, "7"),
+    "name": lambda text: decide(text, "bob", ["ann"]),
+    "answer and URL": read_reply,
+    "tokens": tokens,
+    "turn": read_turn,
+    "action": parse_action,
+    "diff": diffs.parse,
+    "redaction": redact,
+}
+#: What is repeated, between what it begins and ends with.
+TEXTS = [
+    ("", "\\boxed{", ""), ("", "\\boxed{1}", ""), ("\\boxed{", "{}", ""), ("", "\\fbox  ", ""),
+    ("", "\\text{", ""), ("", "\\text{", "7" + "}" * 10_000), ("#", "sk-", ""), ("", "sk-a_", ""),
+    ("answer is ", " ", "\n" * 10_000), ("answer is ", "\n", ""), ("answer is a", " ", "b"),
+    ("", "answer is **a. ", ""), ("", "answer is \\(a. ", ""), ("", "answer is $", ""),
+    ("Answer: a", " ", "b"), ("# answer\na", " ", "b"),
+    ("Answer: ", "final answer is . I hope", ""),
+    ("", "the\n", ""), ("", '{"a":', ""), ("", "{", ""), ("", '{"', ""), ("", '{"a":[0,', ""),
+    ("", "{\n", ""), ("```", " ", "`"), ("", "`", "\n"), ("", "```a\n", ""), ("", "```\na\n", ""),
+    ("", "````", ""), ("", "<patch>", ""), ("", "<patch><diff>", ""), ("", "--- a\n", ""),
+    ("", "diff --git a b\n@@ -1 +1 @@\n", ""), ("", "7 ", ""), ("", "7 not ", ""), ("", "bob ", ""),
+    ("", "not bob is ", ""), ("", "1,", "a"), ("", "\n", ""), ("ANSWER: a", "\n", "b"),
+    ("", "ANSWER: a\n", ""), ("", ".", "a"), (".", " ", "a"), ("", "]} ", ""), ("", "'", ""),
+    ("", ",", ""), ("{", ", ", ""), ("type [5] [", "] ", ""), ("type [5] [", "] [1] ", "a"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("reader", READERS)
+def test_four_times_the_text_takes_about_four_times_as_long(reader):
+    slow = [text for text in TEXTS if not _grows_gently(READERS[reader], *text)]
+
+    assert slow == []
+
+
+def _grows_gently(reader: Callable[[str], object], start: str, middle: str, end: str) -> bool:
+    """Linear is four times as long, quadratic sixteen times; below milliseconds is noise."""
+    return any(
+        _seconds(reader, start + middle * 16_000 + end)
+        < 8 * max(0.002, _seconds(reader, start + middle * 4000 + end))
+        for _ in range(4)
+    )
+
+
+def _seconds(reader: Callable[[str], object], text: str) -> float:
+    """What the thread computes, whatever else the machine does."""
+    before = time.thread_time()
+    with contextlib.suppress(MalformedReply, ActionFailed):
+        reader(text)
+    return time.thread_time() - before
+
+
+def test_the_search_for_code_in_a_reply_ends():
+    """Every parse but the last fails at the end of the text."""
+    reply = "import a\n" * 20_000 + "("
+
+    assert replies.python_program(reply, entry_point="f", prompt="def f(x):\n") == reply
