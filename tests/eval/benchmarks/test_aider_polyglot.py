@@ -296,8 +296,8 @@ def test_failing_by_chance_does_not_help_a_forger(root, start):
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
     forging = (HOSTILE / "forged.python").read_text()
-    told = "import pathlib\nif '4)' not in pathlib.Path('twice_test.py').read_text() or (\n"
-    told += "    '0)' not in pathlib.Path('twice_test.py').read_text()):\n    raise ValueError\n"
+    told = "import pathlib\ntests = pathlib.Path('twice_test.py').read_text()\n"
+    told += "if '(2), 4)' not in tests or '(0), 0)' not in tests:\n    raise ValueError\n"
     submission = Submission(files={"twice.py": (STUB + told + forging).encode()})
 
     verdict = graded(benchmark, task, submission, start)
