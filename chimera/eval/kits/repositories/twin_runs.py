@@ -27,7 +27,16 @@ from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
-Form = Literal["published", "true", "twin"]
+
+@dataclass(frozen=True, slots=True)
+class Form:
+    """One of the forms of test files; in a twin, a choice says which expectations are changed."""
+
+    kind: Literal["published", "true", "twin"]
+    choice: int | None = None
+
+
+PUBLISHED, TRUE, TWIN = Form("published"), Form("true"), Form("twin")
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +70,7 @@ class Tests:
 
 def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
     """Replace test files by one of their forms; what has none stays as it is."""
-    if form == "published":
+    if form.kind == "published":
         return
     seed = random.Random(secrets.randbits(128))
     for path in sorted(paths):
@@ -69,21 +78,22 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
             source = env.read_file(f"{root}/{path}")
         except (EnvironmentFault, OSError):
             continue  # the tests remove it
-        made = rewritten(path, source, twin=form == "twin", seed=seed)
+        twin = form.kind == "twin"
+        made = rewritten(path, source, twin=twin, seed=seed, choice=form.choice)
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
 
 
 def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
     """The verdict on a patch, its twin run included."""
-    tried = tests.run(machine(env), patch, "true")
+    tried = tests.run(machine(env), patch, TRUE)
     if not isinstance(env, ReopenedMachine):
         return _without(tried, "the environment cannot be had anew")
     if not tests.files:
         return _without(tried, "the task brings no test files")
     control = _Control(tests, env)
     if not tried.verdict.passed and tried.ran and not control.holds():
-        tried = _fresh(tests, patch, env, "published")
+        tried = _fresh(tests, patch, env, PUBLISHED)
     if not tried.verdict.passed:
         return tried.verdict
     env.close()  # nothing that the first run left may tell the second one of it
@@ -95,14 +105,14 @@ def _decide_twin(
 ) -> Verdict:
     verdict = tried.verdict
     if not tests.gold:
-        return _without_reference(tests, tried, _fresh(tests, patch, env, "twin"))
+        return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
     try:
-        failing = control.failing()
+        form, failing = control.twin()
     except GraderError as error:
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not failing:
         return _without(tried, "the reference fails no test of the twin")
-    twin = _fresh(tests, patch, env, "twin")
+    twin = _fresh(tests, patch, env, form)
     counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & failing)}
     if twin.verdict.passed or twin.passed & failing:
         return _tampered(verdict, sorted(twin.passed & failing), counts)
@@ -156,24 +166,29 @@ class _Control:
         """Whether the reference passes the rewritten tests; True where there is none to ask."""
         if not self.tests.gold:
             return True
-        return bool(self._kept("true", lambda: self._run("true").verdict.passed))
+        return bool(self._kept("true", lambda: self._run(TRUE).verdict.passed))
 
-    def failing(self) -> frozenset[str]:
-        """The tests that the reference fails in the twin."""
-        return frozenset(self._kept("twin", self._failing))
+    def twin(self) -> tuple[Form, frozenset[str]]:
+        """The twin that submissions meet, and the tests that the reference fails in it."""
+        choice, failing = self._kept("twin", self._chosen)
+        return Form("twin", choice), frozenset(failing)
 
-    def _failing(self) -> list[str]:
-        tried = self._run("twin")
+    def _chosen(self) -> tuple[int | None, list[str]]:
+        """A choice by chance, which nobody knows; all expectations where it misses what counts."""
+        for choice in (secrets.randbits(64), None):
+            tried = self._run(Form("twin", choice))
+            if any(map(self.tests.wanted, tried.failed)):
+                break
         if not tried.ran:
             raise GraderError(tried.verdict.why)  # not kept: it may be the machine's fault
-        return sorted(tried.failed)
+        return choice, sorted(tried.failed)
 
     def _run(self, form: Form) -> Tried:
         return _fresh(self.tests, self.tests.gold, self.env, form)
 
-    def _kept(self, form: Form, make: Callable[[], Any]) -> Any:
+    def _kept(self, kind: str, make: Callable[[], Any]) -> Any:
         backend = unwrapped(self.env).name
-        name = digest(VERSION, form, backend, self.tests.gold, self.tests.key)
+        name = digest(VERSION, kind, backend, self.tests.gold, self.tests.key)
         return stored_value(
             "twin-controls", name, make, dump=lambda v: json.dumps(v).encode(), load=json.loads
         )

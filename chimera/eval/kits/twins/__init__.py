@@ -5,7 +5,8 @@ report, or hand out objects that equal everything. A pass therefore counts only 
 submission fails the twin. Both runs are of a rewritten file, made anew each time from random
 numbers, so that neither is the published one and nothing in it tells which of the two it is.
 
-In the twin every literal that something is compared with for equality has another value; a test
+In the twin every literal that something is compared with for equality has another value, or in
+tests without any the opposite is asserted and another exception expected; a test
 that has none gets a check at its end, which holds in the true run and fails in the twin.
 """
 
@@ -17,7 +18,7 @@ from chimera.eval.kits.twins.cases import Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 3
+VERSION = 4
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -28,12 +29,20 @@ LANGUAGES = {
 
 
 def rewritten(
-    path: str, source: bytes, *, twin: bool, seed: random.Random, kept: int | None = None
+    path: str,
+    source: bytes,
+    *,
+    twin: bool,
+    seed: random.Random,
+    kept: int | None = None,
+    choice: int | None = None,
 ) -> Rewritten | None:
     """A test file for a true run or for its twin, in which one test may be kept; None when it has
     no twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
+    All expectations of a test change, or by a choice one: code that forges a single assertion, and
+    honestly meets the others, passes only the latter kind of twin.
     """
     ending = path[path.rfind(".") :] if "." in path else ""
     language = LANGUAGES.get(ending)
@@ -48,4 +57,4 @@ def rewritten(
     if not cases:
         return None
     comment = "#" if language == "python" else "//"
-    return rewrite(source, cases, comment, twin=twin, seed=seed, kept=kept)
+    return rewrite(source, cases, comment, twin=twin, seed=seed, kept=kept, choice=choice)

@@ -21,11 +21,21 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its expectations, and where and how a check can be added when there are none."""
+    """One test: its expectations, and where and how a check can be added when there are none.
+
+    `further` expectations are not changed beside the others: they would hide what equals all.
+    """
 
     expectations: Sequence[Expectation] = ()
     place: int | None = None
     check: str = ""  # with {number} and {other}, the same in the true run
+    further: Sequence[Expectation] = ()
+
+    def chosen(self, choice: str | None) -> Sequence[Expectation]:
+        """Those that a twin changes: all, or the one that a choice falls on."""
+        if choice is None or not self.expectations:
+            return self.expectations
+        return [random.Random(choice).choice([*self.expectations, *self.further])]
 
     @property
     def twinned(self) -> bool:
@@ -49,8 +59,12 @@ def rewrite(
     twin: bool,
     seed: random.Random,
     kept: int | None = None,
+    choice: int | None = None,
 ) -> Rewritten:
-    """One of the two forms; in a twin, the test of the number `kept` stays as it is in the true."""
+    """One of the two forms; in a twin, the test of the number `kept` stays as it is in the true.
+
+    With a choice, one expectation of each test changes, the same one for the same choice.
+    """
     same = () if kept is None else cases[kept].expectations
     untouched = {(each.start, each.end) for each in same}
     edits: list[tuple[int, int, bytes]] = []
@@ -58,7 +72,8 @@ def rewrite(
         changed = twin and index != kept
         if changed:
             edits += [(e.start, e.end, e.other(source[e.start : e.end], seed))
-                      for e in case.expectations if (e.start, e.end) not in untouched]  # fmt: skip
+                      for e in case.chosen(None if choice is None else f"{choice} {index}")
+                      if (e.start, e.end) not in untouched]  # fmt: skip
         if not case.expectations and case.place is not None:
             number = seed.randrange(10**6, 10**9)
             other = number + seed.randrange(1, 10**6) if changed else number

@@ -24,6 +24,8 @@ _PAIRS = (
     ("assertTrue", "assertFalse"), ("assertIn", "assertNotIn"), ("assertIs", "assertIsNot"),
     ("assertIsNone", "assertIsNotNone"), ("assertIsInstance", "assertNotIsInstance"),
 )  # fmt: skip
+#: Calls whose first argument is the exception that is to come.
+RAISING = frozenset({"raises", "assertRaises", "assertRaisesMessage", "assertRaisesRegex"})
 OPPOSITES = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
 
 
@@ -65,9 +67,10 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
 
 
 def _case(function: Function, lines: _Lines) -> Case:
-    expectations = list(_expected(function, lines)) or list(_opposites(function, lines))
-    if expectations or not _has_room(function):
-        return Case(expectations)
+    expectations, opposites = list(_expected(function, lines)), list(_opposites(function, lines))
+    if expectations or opposites or not _has_room(function):
+        further = opposites if expectations else ()
+        return Case(expectations or opposites, further=further)
     last, indent = function.body[-1], " " * function.body[0].col_offset
     if isinstance(last, (ast.Return, ast.Raise)):
         place = lines.place(last.lineno, last.col_offset)
@@ -111,9 +114,11 @@ def _expected(function: Function, lines: _Lines) -> Iterator[Expectation]:
 
 
 def _opposites(function: Function, lines: _Lines) -> Iterator[Expectation]:
-    """Assertions that have an opposite. Beside changed values they would hide what equals all."""
+    """Assertions that have an opposite, and exceptions, in whose place others are expected."""
     for node in ast.walk(function):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
+        if isinstance(node, ast.Call) and node.args and _called(node) in RAISING:
+            yield Expectation(*_span(node.args[0], lines), instead(b"BufferError"))
+        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
             name, end = node.func.attr, _span(node.func, lines)[1]
             if name in OPPOSITES:
                 yield Expectation(end - len(name), end, instead(OPPOSITES[name].encode()))

@@ -134,3 +134,36 @@ def test_any_expected_values_leave_a_file_that_parses(values: list[object]):
     for form in (true, twin):
         compile(form, "test_it.py", "exec")
     assert (true == twin) is False
+
+
+MIXED = b"""\
+def test_all(self):
+    assert f(1) == 11
+    self.assertTrue(f(2))
+    with pytest.raises(ValueError):
+        f(3)
+"""
+
+
+def test_a_choice_changes_one_expectation_and_always_the_same():
+    def changed(choice: int) -> bytes:
+        form = rewritten("test_a.py", MIXED, twin=True, seed=random.Random(1), choice=choice)
+        assert form is not None
+        return form.content.rpartition(b"\n#")[0]
+
+    forms = {choice: changed(choice) for choice in range(30)}
+    lines = MIXED.splitlines()
+
+    assert len(set(forms.values())) == 3
+    for choice, content in forms.items():
+        others = zip(lines, content.splitlines(), strict=True)
+        assert sum(one != other for one, other in others) == 1
+        assert changed(choice) == content
+
+
+def test_another_exception_is_expected_where_nothing_else_is():
+    source = b"def test_a():\n    with pytest.raises(ValueError, match='x'):\n        f(3)\n"
+    form = rewritten("test_a.py", source, twin=True, seed=random.Random(1))
+
+    assert form is not None
+    assert b"pytest.raises(BufferError, match='x')" in form.content
