@@ -21,7 +21,7 @@ from chimera.eval.runs.database import Database, Mode, encode
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
-from chimera.text import storable, storable_value
+from chimera.text import storable, storable_value, with_texts
 from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
@@ -537,7 +537,9 @@ def _checked(row: Sequence[Any], kind: type[RowT]) -> RowT:
 
 
 def _json(value: JSON) -> str:
-    return redact(encode(value).decode())
+    """The JSON text of a value, its texts redacted before they are quoted and escaped."""
+    plain = msgspec.json.decode(encode(value))
+    return encode(with_texts(plain, redact)).decode()
 
 
 class StoredBudget(Budget):
