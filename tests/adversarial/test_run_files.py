@@ -199,6 +199,26 @@ def test_a_value_of_the_wrong_kind_is_a_refusal_that_names_the_file(run, table, 
         read_all(run)
 
 
+CONTRADICTIONS = {
+    "verdicts turned around": "UPDATE verdicts SET passed = 1 - passed",
+    "a status turned around": "UPDATE trials SET status = 'passed' WHERE status = 'failed'",
+    "an error that passed": "UPDATE trials SET status = 'passed' WHERE status = 'error'",
+    "an error beside a verdict": "UPDATE trials SET error_boundary = 'agent'",
+    "an error without a reason": "UPDATE trials SET error_boundary = NULL",
+    "a status without a verdict": "DELETE FROM verdicts",
+    "a verdict of no trial": "UPDATE verdicts SET trial = trial + 1000",
+    "a verdict of another trial": "INSERT INTO verdicts VALUES (77, 1, 1.0, '', '{}', NULL)",
+}
+
+
+@pytest.mark.parametrize("statement", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_file_that_says_two_things_of_a_trial_is_refused(run, statement):
+    by_hand(run, statement)
+
+    with pytest.raises(UsageError, match=r"run\.chi is damaged: the status of a trial"):
+        RunStore(run)
+
+
 @pytest.mark.parametrize(
     ("table", "column"), [("manifest", "value"), ("verdicts", "metrics"), ("submissions", "data")]
 )
