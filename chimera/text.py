@@ -10,7 +10,7 @@ them, so that JSON stays the same document.
 from __future__ import annotations
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from typing import Any, TypeVar
 
@@ -33,17 +33,22 @@ def storable(text: str) -> str:
 
 def storable_value(value: ValueT) -> ValueT:
     """Plain data, or a dataclass of it, with every text in it `storable`."""
-    cleaned: Any = value
+    return with_texts(value, storable)
+
+
+def with_texts(value: ValueT, change: Callable[[str], str]) -> ValueT:
+    """Plain data, or a dataclass of it, with every text in it changed, keys too."""
+    changed: Any = value
     if isinstance(value, str):
-        cleaned = storable(value)
+        changed = change(value)
     elif isinstance(value, Mapping):
-        cleaned = {storable_value(key): storable_value(item) for key, item in value.items()}
+        changed = {with_texts(key, change): with_texts(item, change) for key, item in value.items()}
     elif isinstance(value, (list, tuple)):
-        cleaned = type(value)([storable_value(item) for item in value])
+        changed = type(value)([with_texts(item, change) for item in value])
     elif is_dataclass(value) and not isinstance(value, type):
-        changes = {f.name: storable_value(getattr(value, f.name)) for f in fields(value)}
-        cleaned = replace(value, **changes)
-    return cleaned  # type: ignore[no-any-return]
+        changes = {f.name: with_texts(getattr(value, f.name), change) for f in fields(value)}
+        changed = replace(value, **changes)
+    return changed  # type: ignore[no-any-return]
 
 
 def printable(text: str) -> str:

@@ -19,7 +19,7 @@ from hypothesis import strategies as st
 
 from chimera.cli.main import cli
 from chimera.errors import UsageError
-from chimera.eval.runs import database
+from chimera.eval.runs import database, seal
 from chimera.eval.runs.database import zstd
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
@@ -197,6 +197,54 @@ def test_a_value_of_the_wrong_kind_is_a_refusal_that_names_the_file(run, table, 
 
     with pytest.raises(UsageError, match=r"run\.chi"):
         read_all(run)
+
+
+CONTRADICTIONS = {
+    "verdicts turned around": "UPDATE verdicts SET passed = 1 - passed",
+    "a status turned around": "UPDATE trials SET status = 'passed' WHERE status = 'failed'",
+    "an error that passed": "UPDATE trials SET status = 'passed' WHERE status = 'error'",
+    "an error beside a verdict": "UPDATE trials SET error_boundary = 'agent'",
+    "an error without a reason": "UPDATE trials SET error_boundary = NULL",
+    "a status without a verdict": "DELETE FROM verdicts",
+    "a verdict of no trial": "UPDATE verdicts SET trial = trial + 1000",
+    "a verdict of another trial": "INSERT INTO verdicts VALUES (77, 1, 1.0, '', '{}', NULL)",
+}
+
+
+@pytest.mark.parametrize("statement", CONTRADICTIONS.values(), ids=CONTRADICTIONS)
+def test_a_file_that_says_two_things_of_a_trial_is_refused(run, statement):
+    by_hand(run, statement)
+
+    with pytest.raises(UsageError, match=r"run\.chi is damaged: the status of a trial"):
+        RunStore(run)
+
+
+@pytest.mark.parametrize(
+    ("table", "column"), [("manifest", "value"), ("verdicts", "metrics"), ("submissions", "data")]
+)
+def test_values_that_lie_too_deep_in_each_other_are_refused(run, table, column):
+    which = " WHERE key = 'settings'" if table == "manifest" else ""
+    deep = '{"benchmark":' + "[" * 700 + "]" * 700 + "}"
+    by_hand(run, f"UPDATE {table} SET {column} = ?{which}", arguments=(deep,))
+
+    with pytest.raises(UsageError, match=r"run\.chi is damaged: .* too deep"):
+        read_all(run)
+
+
+def test_brackets_in_texts_are_not_depth(run):
+    with RunStore(run, write=True) as store:
+        store.set_manifest({"said": ['[{"\\' * 500] * 500})
+
+    read_all(run)
+
+
+def test_a_manifest_that_cannot_be_sealed_is_not_ones_own(tmp_path, monkeypatch):
+    monkeypatch.setenv("HOME", str(tmp_path))
+    deep: list[object] = []
+    for _ in range(100_000):
+        deep = [deep]
+
+    assert not seal.is_own({"settings": {"benchmark": deep}, "seal": seal.seal({"settings": {}})})
 
 
 def test_text_that_is_not_unicode_is_refused(run):

@@ -42,7 +42,8 @@ def change(path, **settings):
     if "environment" in settings:
         value = json.dumps(settings["environment"])
         connection.execute("UPDATE manifest SET value = ? WHERE key = 'environment'", (value,))
-    connection.execute("UPDATE trials SET status = 'error'")
+    connection.execute("UPDATE trials SET status = 'error', error_boundary = 'agent'")
+    connection.execute("DELETE FROM verdicts")
     connection.commit()
     connection.close()
 

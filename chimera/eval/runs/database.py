@@ -37,15 +37,19 @@ KindT = TypeVar("KindT")
 
 #: The most that one value may unpack to; nothing larger is written either.
 MAX_UNPACKED = 256 * 1024**2
-#: The most bytes of a JSON text, and how many values it may hold: each takes far more in memory.
+#: The most bytes of a JSON text, how many values it may hold (each takes far more in memory), and
+#: how deeply they may lie in each other: what walks through them calls itself.
 MAX_JSON = 64 * 1024**2
 MAX_JSON_VALUES = 4_000_000
+MAX_JSON_DEPTH = 100
 PAGE_ROWS = 200
 #: What a row counts for beside its texts.
 ROW_BYTES = 100
 TICK_STEPS = 10_000
 
-_JSON_STRINGS = re.compile(rb'"(?:[^"\\]|\\.)*"', re.DOTALL)
+_JSON_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
+_BRACKETS = bytes.maketrans(b"{}", b"[]")
+_NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
 
 
 class _Allowance:
@@ -193,8 +197,8 @@ class Database:
     def decode(self, content: str | bytes, kind: type[KindT]) -> KindT:
         """A JSON text as what it must be."""
         raw = content.encode() if isinstance(content, str) else content
-        if len(raw) > MAX_JSON or _values(raw) > MAX_JSON_VALUES:
-            raise UsageError(f"{self.path} is damaged: a value in it is too large")
+        if _too_large(raw):
+            raise UsageError(f"{self.path} is damaged: a value in it is too large or too deep")
         with self.reading():
             return msgspec.json.decode(raw, type=kind)
 
@@ -239,9 +243,23 @@ class _Transaction:
 def encode(value: Any) -> bytes:
     """The JSON text of a value, for `Database.decode`, which would refuse what is larger."""
     content = msgspec.json.encode(value)
-    if len(content) > MAX_JSON or _values(content) > MAX_JSON_VALUES:
-        raise ValueError(f"a value of {len(content):,} bytes is too large to be stored")
+    if _too_large(content):
+        raise ValueError(f"a value of {len(content):,} bytes is too large or deep to be stored")
     return content
+
+
+def _too_large(content: bytes) -> bool:
+    return len(content) > MAX_JSON or _values(content) > MAX_JSON_VALUES or _too_deep(content)
+
+
+def _too_deep(content: bytes) -> bool:
+    """Whether brackets are left when the innermost ones were taken away that many times."""
+    if content.count(b"[") + content.count(b"{") <= MAX_JSON_DEPTH:
+        return False
+    brackets = _JSON_STRINGS.sub(b"", content).translate(_BRACKETS, _NOT_BRACKETS)
+    for _ in range(MAX_JSON_DEPTH):
+        brackets = brackets.replace(b"[]", b"")
+    return bool(brackets)
 
 
 def _values(content: bytes) -> int:

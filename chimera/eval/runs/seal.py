@@ -45,7 +45,10 @@ def seal(manifest: Mapping[str, JSON]) -> str | None:
 def is_own(manifest: Mapping[str, JSON]) -> bool:
     """Whether the manifest was sealed with this user's key and says what it said then."""
     mark, key = manifest.get("seal"), _key(create=False)
-    return isinstance(mark, str) and key is not None and _same(mark, _mark(manifest, key))
+    try:
+        return isinstance(mark, str) and key is not None and _same(mark, _mark(manifest, key))
+    except (RecursionError, TypeError, ValueError):  # nothing that was ever sealed
+        return False
 
 
 def usable_settings(

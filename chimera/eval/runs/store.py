@@ -21,7 +21,7 @@ from chimera.eval.runs.database import Database, Mode, encode
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
-from chimera.text import storable, storable_value
+from chimera.text import storable, storable_value, with_texts
 from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
@@ -131,6 +131,18 @@ class _Call(NamedTuple):
     error: str | None
 
 
+#: Trials that are one thing by their status and another by verdict and error; orphaned verdicts.
+_CONTRADICTIONS = """
+SELECT 1 FROM trials LEFT JOIN verdicts ON trial = id
+WHERE (trial IS NOT NULL AND error_boundary IS NOT NULL) OR status IS NOT CASE
+    WHEN passed = 1 THEN 'passed'
+    WHEN passed = 0 THEN 'failed'
+    WHEN error_boundary IS NOT NULL THEN 'error'
+    ELSE 'submitted'
+END
+UNION ALL SELECT 1 FROM verdicts WHERE trial NOT IN (SELECT id FROM trials)
+LIMIT 1
+"""
 _KEY = "task_id, sample, digest"
 _OUTCOME = "status, score, why, error_boundary, error_message, error_retryable"
 _COSTS = (
@@ -158,7 +170,8 @@ _UNSTORABLE = (
 class RunStore:
     """Reads and writes one run. Safe to use from many threads.
 
-    A file is opened for reading alone, unless `write` is said; `create` makes it if it must.
+    A file is opened for reading alone, unless `write` is said; `create` makes it if it must. One
+    that says two things of a trial is refused.
     """
 
     def __init__(self, path: Path | str, *, create: bool = False, write: bool = False) -> None:
@@ -167,6 +180,9 @@ class RunStore:
         self._database = Database(path, _SCHEMA, FORMAT, mode=mode)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
+        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+            self.close()
+            raise UsageError(f"{path} is damaged: the status of a trial is not that of its verdict")
 
     def __enter__(self) -> Self:
         return self
@@ -537,7 +553,9 @@ def _checked(row: Sequence[Any], kind: type[RowT]) -> RowT:
 
 
 def _json(value: JSON) -> str:
-    return redact(encode(value).decode())
+    """The JSON text of a value, its texts redacted before they are quoted and escaped."""
+    plain = msgspec.json.decode(encode(value))
+    return encode(with_texts(plain, redact)).decode()
 
 
 class StoredBudget(Budget):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import sqlite3
 from dataclasses import replace
 
@@ -11,6 +12,7 @@ from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, new_run_path
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.providers import secrets
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, ToolCall, Usage
 
@@ -147,9 +149,12 @@ def test_a_checkpoint_of_another_answer_is_replaced(store):
     assert store.record("t/1", 2) == other
 
 
-def test_secrets_are_never_written(tmp_path, monkeypatch):
-    secret = "sk-live-0123456789abcdefghijklmnop"
+@pytest.mark.parametrize(
+    "secret", ["sk-live-0123456789abcdefghijklmnop", 'a "quoted" pass\\word', "of two\nlines, both"]
+)
+def test_secrets_are_never_written(tmp_path, monkeypatch, secret):
     monkeypatch.setenv("OPENAI_API_KEY", secret)
+    monkeypatch.setattr(secrets, "RESCAN_SECONDS", -1.0)
     path = tmp_path / "run.chi"
     with RunStore(path, create=True) as store:
         store.set_manifest({"command": f"--api-key {secret}"})
@@ -168,8 +173,18 @@ def test_secrets_are_never_written(tmp_path, monkeypatch):
         store.write(TrialRecord("u", 0, "d", error=TrialError("provider", secret)))
         whole = repr([store.record("t", 0), store.record("u", 0), store.manifest()])
 
-    assert secret not in whole
-    assert all(secret.encode() not in file.read_bytes() for file in tmp_path.iterdir())
+    content = b"".join(file.read_bytes() for file in tmp_path.iterdir())
+    for form in (secret, repr(secret)[1:-1], json.dumps(secret)[1:-1]):
+        assert form not in whole
+        assert form.encode() not in content
+
+
+@pytest.mark.parametrize("before", ["key:\n", "\t", "\r\n", '"', "\\", "\u2028"])
+def test_keys_are_seen_after_what_json_escapes(store, before):
+    key = "sk-ant-api03-abcdefghijklmnopqrstuvwx0123456789"
+    store.set_manifest({"said": {before + key: [before + key]}})
+
+    assert store.manifest()["said"] == {before + "[redacted]": [before + "[redacted]"]}
 
 
 def test_reservations_of_a_killed_run_count_as_spent(store):
