@@ -107,12 +107,13 @@ class TestRun:
         return frozenset(name for held in both for name in held if held[name])
 
     def failed(self) -> frozenset[str]:
-        """Listed tests that the log and the witness have as failed."""
+        """Listed tests that the log or the witness has as failed, and none of them as passed."""
         if self.official.ungradable or not self.finished:
             return frozenset()
         listed = {**self.official.fail_to_pass, **self.official.pass_to_pass}
         both = [self.statuses, *([self.account] if self.account is not None else [])]
-        return frozenset(n for n in listed if all(rule.status_of(n, s) in FAILING for s in both))
+        found = {n for n in listed if any(rule.status_of(n, s) in FAILING for s in both)}
+        return frozenset(found - self.claimed())
 
     @property
     def tampered(self) -> bool:
