@@ -161,6 +161,52 @@ def test_bootstrap_stays_within_bounds_and_repeats(clusters):
     assert interval == stats.clustered_bootstrap(clusters, resamples=50)
 
 
+def clusters_of(tasks):
+    """Tasks of one to four samples with rates of their own."""
+    generator = random.Random(7)
+    rates = [generator.random() for _ in range(tasks)]
+    return [
+        [float(generator.random() < rate) for _ in range(generator.randint(1, 4))] for rate in rates
+    ]
+
+
+@pytest.mark.parametrize("tasks", [500, 5000])
+def test_the_normal_interval_is_that_of_the_bootstrap(monkeypatch, tasks):
+    clusters = clusters_of(tasks)
+    drawn = stats.clustered_bootstrap(clusters)
+    monkeypatch.setattr(stats, "MOST_DRAWS", 0)
+    limit = stats.clustered_bootstrap(clusters)
+
+    width = drawn[1] - drawn[0]
+    assert limit != drawn
+    assert limit == pytest.approx(drawn, abs=0.05 * width)
+
+
+def test_the_normal_p_value_is_that_of_the_permutations(monkeypatch):
+    generator = random.Random(5)
+    differences = [generator.gauss(0.02, 1) for _ in range(3000)]
+    drawn = stats.paired_permutation(differences)
+    monkeypatch.setattr(stats, "MOST_DRAWS", 0)
+
+    assert stats.paired_permutation(differences) == pytest.approx(drawn, abs=0.01)
+
+
+def test_hundreds_of_thousands_of_tasks_are_not_drawn(monkeypatch):
+    monkeypatch.setattr(random, "Random", None)
+    many = {str(i): [float(i % 2), float(i % 3 == 0)] for i in range(200_000)}
+
+    low, high = stats.clustered_bootstrap(list(many.values()))
+    compared = stats.compare_paired(many, {task: [1.0] for task in many})
+    assert 0 < high - low < 0.005
+    assert 0 < compared.interval[1] - compared.interval[0] < 0.005
+
+
+def test_hundreds_of_thousands_of_samples_take_no_long_numbers():
+    assert stats.pass_at_k(200_000, 2, 100_000) == pytest.approx(0.75, abs=1e-4)
+    assert stats.pass_hat_k(200_000, 199_998, 100_000) == pytest.approx(0.25, abs=1e-4)
+    assert stats.pass_hat_k(200_000, 100_000, 150_000) == 0.0
+
+
 def test_coverage_bounds_span_what_missing_verdicts_could_be():
     assert stats.coverage_bounds(6, 10, 3) == (0.6, 0.9)
     assert stats.coverage_bounds(0, 0, 0) == (0.0, 1.0)
