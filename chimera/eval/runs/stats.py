@@ -13,6 +13,8 @@ Interval = tuple[float, float]
 
 #: Up to here binomials are summed as whole numbers; beyond, that takes the square of the time.
 EXACT_PAIRS = 1000
+#: Of fewer tasks a bootstrap is too narrow; of one it has no width at all.
+FEW_TASKS = 10
 #: Up to here whatever is drawn at random is drawn; beyond, the normal distribution that the draws
 #: tend to is taken, in the time of one of them. These are 5,000 tasks, resampled 2,000 times.
 MOST_DRAWS = 10_000_000
@@ -40,8 +42,11 @@ def _check_counts(n: int, c: int, k: int) -> None:
         raise ValueError(f"need 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")
 
 
-def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a proportion; (0, 1) when nothing was observed."""
+def wilson(passed: float, total: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion; (0, 1) when nothing was observed.
+
+    `passed` may have a fraction: a task of several samples that counts once.
+    """
     if not 0 <= passed <= total:
         raise ValueError(f"need 0 <= passed <= total, got {passed} of {total}")
     if total == 0:
@@ -60,32 +65,42 @@ def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
 def clustered_bootstrap(
     clusters: Sequence[Sequence[float]],
     *,
+    bounds: Interval = (0.0, 1.0),
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
     """Percentile interval of the mean over all trials, resampling whole tasks.
 
-    Samples of one task are alike, so the task is the unit that is drawn. Where all trials passed,
-    or none did, there is nothing to resample: that is Wilson's interval over the tasks. Of very
-    many tasks it is the interval by the standard error that is robust to clusters.
+    Samples of one task are alike, so the task is the unit that is drawn, and there are cases in
+    which drawing says little. Of few tasks, it is Wilson's interval with each task as one trial.
+    Of tasks that are all the same, as many could be otherwise as Wilson's interval leaves open. Of
+    very many tasks, it is the interval by the standard error that is robust to clusters.
     """
+    low, high = bounds
     filled = [cluster for cluster in clusters if len(cluster)]
     sums, sizes = [sum(cluster) for cluster in filled], [len(cluster) for cluster in filled]
     if not filled:
-        return (0.0, 1.0)
-    if sum(sums) in (0, sum(sizes)):
-        return wilson(len(filled) if sum(sums) else 0, len(filled), confidence)
+        return bounds
+    mean = math.fsum(sums) / sum(sizes)
+    if len(filled) < FEW_TASKS:
+        share = min(1.0, max(0.0, (mean - low) / (high - low)))
+        start, end = wilson(share * len(filled), len(filled), confidence)
+        return (low + start * (high - low), low + end * (high - low))
+    means = [part / size for part, size in zip(sums, sizes, strict=True)]
+    if min(means) == max(means):
+        unseen = wilson(0, len(filled), confidence)[1]
+        return (mean - unseen * (mean - low), mean + unseen * (high - mean))
     if len(filled) * resamples > MOST_DRAWS:
         return _normal_interval(sums, sizes, confidence)
     generator = random.Random(seed)
-    means = []
+    drawn_means = []
     for _ in range(resamples):
         drawn = generator.choices(range(len(filled)), k=len(filled))
-        means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
-    means.sort()
+        drawn_means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
+    drawn_means.sort()
     tail = (1 - confidence) / 2
-    return (_quantile(means, tail), _quantile(means, 1 - tail))
+    return (_quantile(drawn_means, tail), _quantile(drawn_means, 1 - tail))
 
 
 def _normal_interval(sums: Sequence[float], sizes: Sequence[int], confidence: float) -> Interval:
@@ -221,9 +236,9 @@ def compare_paired(
         only_first=only_first,
         only_second=only_second,
         difference=fmean(differences) if common else 0.0,
-        interval=clustered_bootstrap([[d] for d in differences], confidence=confidence, seed=seed)
-        if common
-        else (-1.0, 1.0),
+        interval=clustered_bootstrap(
+            [[d] for d in differences], bounds=(-1.0, 1.0), confidence=confidence, seed=seed
+        ),
         mcnemar=mcnemar_exact(len(only_first), len(only_second)) if binary else None,
         permutation=paired_permutation(differences, seed=seed),
     )

@@ -148,9 +148,45 @@ def test_bootstrap_of_clusters_is_wider_than_of_single_trials():
     assert low < 0.5 < high
 
 
-def test_a_clean_sweep_is_no_certainty():
-    assert stats.clustered_bootstrap([[1.0] * 5] * 3) == stats.wilson(3, 3)
-    assert stats.clustered_bootstrap([[0.0] * 5] * 3) == stats.wilson(0, 3)
+@pytest.mark.parametrize("tasks", [1, 3, 9, 10, 200])
+def test_a_clean_sweep_is_no_certainty(tasks):
+    for value in (0.0, 1.0):
+        interval = stats.clustered_bootstrap([[value] * 5] * tasks)
+
+        assert interval == pytest.approx(stats.wilson(value * tasks, tasks))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 9, 10, 50, 20_000])
+@pytest.mark.parametrize("samples", [[1.0, 0.0], [1.0, 0.0, 0.0]])
+def test_tasks_that_are_all_alike_are_no_certainty(tasks, samples):
+    low, high = stats.clustered_bootstrap([samples] * tasks)
+    _, unseen = stats.wilson(0, tasks)
+
+    assert 0 <= low < sum(samples) / len(samples) < high <= 1
+    assert high - low > 0.99 * unseen
+
+
+def test_few_tasks_are_taken_for_one_trial_each():
+    assert stats.clustered_bootstrap([[1.0, 0.0]]) == stats.wilson(0.5, 1)
+    assert stats.clustered_bootstrap([[1.0, 0.0], [1.0, 1.0]]) == stats.wilson(1.5, 2)
+
+
+@pytest.mark.parametrize("tasks", [1, 4, 100])
+def test_equal_runs_differ_by_as_much_in_both_directions(tasks):
+    scores = {str(task): [float(task % 2)] for task in range(tasks)}
+    low, high = stats.compare_paired(scores, scores).interval
+
+    assert -1 < low < 0
+    assert high == pytest.approx(-low)
+
+
+def test_opposite_differences_do_not_look_like_a_gain():
+    first = {str(task): [float(task % 2)] for task in range(40)}
+    second = {task: [1.0 - score] for task, (score,) in first.items()}
+    low, high = stats.compare_paired(first, second).interval
+
+    assert low < -0.2
+    assert high > 0.2
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=4), max_size=12))
