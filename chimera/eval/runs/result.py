@@ -237,7 +237,7 @@ def _by_task(store: RunStore) -> Iterator[tuple[str, int, int]]:
 
 
 def _interval(store: RunStore, passed: int, total: int) -> stats.Interval:
-    """Wilson's for one sample a task, else a bootstrap over whole tasks."""
+    """Wilson's for one sample a task, else one over whole tasks."""
     tasks = [(count, passes) for _, count, passes in _by_task(store)]
     if all(count == 1 for count, _ in tasks):
         return stats.wilson(passed, total)

@@ -13,18 +13,28 @@ Interval = tuple[float, float]
 
 #: Up to here binomials are summed as whole numbers; beyond, that takes the square of the time.
 EXACT_PAIRS = 1000
+#: Of fewer tasks a bootstrap is too narrow; of one it has no width at all.
+FEW_TASKS = 10
+#: Up to here whatever is drawn at random is drawn; beyond, the normal distribution that the draws
+#: tend to is taken, in the time of one of them. These are 5,000 tasks, resampled 2,000 times.
+MOST_DRAWS = 10_000_000
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
     """Chance that at least one of k samples drawn from n, of which c passed, passed (unbiased)."""
     _check_counts(n, c, k)
-    return 1.0 - math.comb(n - c, k) / math.comb(n, k)
+    return 1.0 - _all_drawn_from(n - c, n, k)
 
 
 def pass_hat_k(n: int, c: int, k: int) -> float:
     """Chance that all of k samples drawn from n, of which c passed, passed (pass^k, unbiased)."""
     _check_counts(n, c, k)
-    return math.comb(c, k) / math.comb(n, k)
+    return _all_drawn_from(c, n, k)
+
+
+def _all_drawn_from(some: int, n: int, k: int) -> float:
+    """Chance that k draws from n without return are all among `some` of them."""
+    return math.prod((some - i) / (n - i) for i in range(k)) if k <= some else 0.0
 
 
 def _check_counts(n: int, c: int, k: int) -> None:
@@ -32,8 +42,11 @@ def _check_counts(n: int, c: int, k: int) -> None:
         raise ValueError(f"need 0 <= c <= n and 1 <= k <= n, got n={n}, c={c}, k={k}")
 
 
-def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
-    """Wilson's score interval of a proportion; (0, 1) when nothing was observed."""
+def wilson(passed: float, total: int, confidence: float = 0.95) -> Interval:
+    """Wilson's score interval of a proportion; (0, 1) when nothing was observed.
+
+    `passed` may have a fraction: a task of several samples that counts once.
+    """
     if not 0 <= passed <= total:
         raise ValueError(f"need 0 <= passed <= total, got {passed} of {total}")
     if total == 0:
@@ -52,29 +65,52 @@ def wilson(passed: int, total: int, confidence: float = 0.95) -> Interval:
 def clustered_bootstrap(
     clusters: Sequence[Sequence[float]],
     *,
+    bounds: Interval = (0.0, 1.0),
     confidence: float = 0.95,
     resamples: int = 2000,
     seed: int = 0,
 ) -> Interval:
     """Percentile interval of the mean over all trials, resampling whole tasks.
 
-    Samples of one task are alike, so the task is the unit that is drawn. Where all trials passed,
-    or none did, there is nothing to resample: that is Wilson's interval over the tasks.
+    Samples of one task are alike, so the task is the unit that is drawn, and there are cases in
+    which drawing says little. Of few tasks, it is Wilson's interval with each task as one trial.
+    Of tasks that are all the same, as many could be otherwise as Wilson's interval leaves open. Of
+    very many tasks, it is the interval by the standard error that is robust to clusters.
     """
+    low, high = bounds
     filled = [cluster for cluster in clusters if len(cluster)]
     sums, sizes = [sum(cluster) for cluster in filled], [len(cluster) for cluster in filled]
     if not filled:
-        return (0.0, 1.0)
-    if sum(sums) in (0, sum(sizes)):
-        return wilson(len(filled) if sum(sums) else 0, len(filled), confidence)
+        return bounds
+    mean = math.fsum(sums) / sum(sizes)
+    if len(filled) < FEW_TASKS:
+        share = min(1.0, max(0.0, (mean - low) / (high - low)))
+        start, end = wilson(share * len(filled), len(filled), confidence)
+        return (low + start * (high - low), low + end * (high - low))
+    means = [part / size for part, size in zip(sums, sizes, strict=True)]
+    if min(means) == max(means):
+        unseen = wilson(0, len(filled), confidence)[1]
+        return (mean - unseen * (mean - low), mean + unseen * (high - mean))
+    if len(filled) * resamples > MOST_DRAWS:
+        return _normal_interval(sums, sizes, confidence)
     generator = random.Random(seed)
-    means = []
+    drawn_means = []
     for _ in range(resamples):
         drawn = generator.choices(range(len(filled)), k=len(filled))
-        means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
-    means.sort()
+        drawn_means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
+    drawn_means.sort()
     tail = (1 - confidence) / 2
-    return (_quantile(means, tail), _quantile(means, 1 - tail))
+    return (_quantile(drawn_means, tail), _quantile(drawn_means, 1 - tail))
+
+
+def _normal_interval(sums: Sequence[float], sizes: Sequence[int], confidence: float) -> Interval:
+    """What the bootstrap of a mean over clusters tends to; within what single clusters have."""
+    total = sum(sizes)
+    mean = math.fsum(sums) / total
+    squares = math.fsum((part - mean * size) ** 2 for part, size in zip(sums, sizes, strict=True))
+    spread = _z(confidence) * math.sqrt(squares) / total
+    means = [part / size for part, size in zip(sums, sizes, strict=True)]
+    return (max(min(means), mean - spread), min(max(means), mean + spread))
 
 
 def mcnemar_exact(only_first: int, only_second: int) -> float:
@@ -107,7 +143,8 @@ def paired_permutation(
 ) -> float:
     """Two-sided p-value that the mean paired difference is zero, by flipping signs.
 
-    Exact (every sign pattern) up to 16 non-zero differences, else sampled with a fixed seed.
+    Exact (every sign pattern) up to 16 non-zero differences, else sampled with a fixed seed, and
+    by the normal distribution where there are very many.
     """
     values = [d for d in differences if d]
     if not values:
@@ -121,6 +158,8 @@ def paired_permutation(
             for pattern in range(patterns)
         )
         return float(extreme / patterns)
+    if len(values) * resamples > 3 * MOST_DRAWS:  # a sign is a bit, and cheaper
+        return math.erfc(observed / math.sqrt(2 * math.fsum(v * v for v in values)))
     generator = random.Random(seed)
     total = _signed_sum(values)
     extreme = sum(
@@ -197,9 +236,9 @@ def compare_paired(
         only_first=only_first,
         only_second=only_second,
         difference=fmean(differences) if common else 0.0,
-        interval=clustered_bootstrap([[d] for d in differences], confidence=confidence, seed=seed)
-        if common
-        else (-1.0, 1.0),
+        interval=clustered_bootstrap(
+            [[d] for d in differences], bounds=(-1.0, 1.0), confidence=confidence, seed=seed
+        ),
         mcnemar=mcnemar_exact(len(only_first), len(only_second)) if binary else None,
         permutation=paired_permutation(differences, seed=seed),
     )

@@ -148,9 +148,45 @@ def test_bootstrap_of_clusters_is_wider_than_of_single_trials():
     assert low < 0.5 < high
 
 
-def test_a_clean_sweep_is_no_certainty():
-    assert stats.clustered_bootstrap([[1.0] * 5] * 3) == stats.wilson(3, 3)
-    assert stats.clustered_bootstrap([[0.0] * 5] * 3) == stats.wilson(0, 3)
+@pytest.mark.parametrize("tasks", [1, 3, 9, 10, 200])
+def test_a_clean_sweep_is_no_certainty(tasks):
+    for value in (0.0, 1.0):
+        interval = stats.clustered_bootstrap([[value] * 5] * tasks)
+
+        assert interval == pytest.approx(stats.wilson(value * tasks, tasks))
+
+
+@pytest.mark.parametrize("tasks", [1, 2, 9, 10, 50, 20_000])
+@pytest.mark.parametrize("samples", [[1.0, 0.0], [1.0, 0.0, 0.0]])
+def test_tasks_that_are_all_alike_are_no_certainty(tasks, samples):
+    low, high = stats.clustered_bootstrap([samples] * tasks)
+    _, unseen = stats.wilson(0, tasks)
+
+    assert 0 <= low < sum(samples) / len(samples) < high <= 1
+    assert high - low > 0.99 * unseen
+
+
+def test_few_tasks_are_taken_for_one_trial_each():
+    assert stats.clustered_bootstrap([[1.0, 0.0]]) == stats.wilson(0.5, 1)
+    assert stats.clustered_bootstrap([[1.0, 0.0], [1.0, 1.0]]) == stats.wilson(1.5, 2)
+
+
+@pytest.mark.parametrize("tasks", [1, 4, 100])
+def test_equal_runs_differ_by_as_much_in_both_directions(tasks):
+    scores = {str(task): [float(task % 2)] for task in range(tasks)}
+    low, high = stats.compare_paired(scores, scores).interval
+
+    assert -1 < low < 0
+    assert high == pytest.approx(-low)
+
+
+def test_opposite_differences_do_not_look_like_a_gain():
+    first = {str(task): [float(task % 2)] for task in range(40)}
+    second = {task: [1.0 - score] for task, (score,) in first.items()}
+    low, high = stats.compare_paired(first, second).interval
+
+    assert low < -0.2
+    assert high > 0.2
 
 
 @given(st.lists(st.lists(st.sampled_from([0.0, 1.0]), max_size=4), max_size=12))
@@ -159,6 +195,52 @@ def test_bootstrap_stays_within_bounds_and_repeats(clusters):
 
     assert 0 <= interval[0] <= interval[1] <= 1
     assert interval == stats.clustered_bootstrap(clusters, resamples=50)
+
+
+def clusters_of(tasks):
+    """Tasks of one to four samples with rates of their own."""
+    generator = random.Random(7)
+    rates = [generator.random() for _ in range(tasks)]
+    return [
+        [float(generator.random() < rate) for _ in range(generator.randint(1, 4))] for rate in rates
+    ]
+
+
+@pytest.mark.parametrize("tasks", [500, 5000])
+def test_the_normal_interval_is_that_of_the_bootstrap(monkeypatch, tasks):
+    clusters = clusters_of(tasks)
+    drawn = stats.clustered_bootstrap(clusters)
+    monkeypatch.setattr(stats, "MOST_DRAWS", 0)
+    limit = stats.clustered_bootstrap(clusters)
+
+    width = drawn[1] - drawn[0]
+    assert limit != drawn
+    assert limit == pytest.approx(drawn, abs=0.05 * width)
+
+
+def test_the_normal_p_value_is_that_of_the_permutations(monkeypatch):
+    generator = random.Random(5)
+    differences = [generator.gauss(0.02, 1) for _ in range(3000)]
+    drawn = stats.paired_permutation(differences)
+    monkeypatch.setattr(stats, "MOST_DRAWS", 0)
+
+    assert stats.paired_permutation(differences) == pytest.approx(drawn, abs=0.01)
+
+
+def test_hundreds_of_thousands_of_tasks_are_not_drawn(monkeypatch):
+    monkeypatch.setattr(random, "Random", None)
+    many = {str(i): [float(i % 2), float(i % 3 == 0)] for i in range(200_000)}
+
+    low, high = stats.clustered_bootstrap(list(many.values()))
+    compared = stats.compare_paired(many, {task: [1.0] for task in many})
+    assert 0 < high - low < 0.005
+    assert 0 < compared.interval[1] - compared.interval[0] < 0.005
+
+
+def test_hundreds_of_thousands_of_samples_take_no_long_numbers():
+    assert stats.pass_at_k(200_000, 2, 100_000) == pytest.approx(0.75, abs=1e-4)
+    assert stats.pass_hat_k(200_000, 199_998, 100_000) == pytest.approx(0.25, abs=1e-4)
+    assert stats.pass_hat_k(200_000, 100_000, 150_000) == 0.0
 
 
 def test_coverage_bounds_span_what_missing_verdicts_could_be():
