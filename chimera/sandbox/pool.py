@@ -56,8 +56,14 @@ class Worker:
         self.scratch: str | None = None
         self.groups = [Cgroup.create(), Cgroup.create()]
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        with theirs, _opened(self.groups) as handles:
-            self.process = self._start(theirs, handles)
+        try:
+            with theirs, _opened(self.groups) as handles:
+                self.process = self._start(theirs, handles)
+        except BaseException:  # a package that is not here: there is no process to end
+            self.control.close()
+            for group in self.groups:
+                group.remove()
+            raise
         try:
             self._ready()
         except BaseException:

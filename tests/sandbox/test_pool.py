@@ -72,6 +72,15 @@ def test_nothing_is_left_after_closing() -> None:
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
 
 
+def test_a_server_that_cannot_be_started_leaves_no_group() -> None:
+    before = own_groups()
+
+    with pytest.raises(EnvironmentFault, match="not installed"):
+        run_tests("def f():\n    return 1", "f()", packages=["no_such_package"])
+
+    assert own_groups() == before
+
+
 def test_a_server_that_died_is_replaced_and_the_verdict_is_the_same() -> None:
     assert run_tests("def f():\n    return 1", "assert f() == 1").passed
     for workers in pool.pool()._idle.values():
