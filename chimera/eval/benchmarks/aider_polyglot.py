@@ -260,8 +260,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     def grade(self, task: PolyglotTask, submission: Submission, env: Environment) -> Verdict:
         details = submission.data if isinstance(submission.data, Mapping) else {}
         attempts, malformed = int(details.get("attempts", 1)), int(details.get("malformed", 0))
-        is_reference = submission.form == "reference"
-        files = submission.files if is_reference else _allowed(task, submission.files)
+        gold = self.gold(task) if submission.form == "reference" else None
+        is_gold = gold is not None and gold.files == submission.files  # a run file may call it so
+        files = submission.files if is_gold else _allowed(task, submission.files)
         metrics: dict[str, JSON] = {"well_formed": int(malformed == 0), "attempts": attempts}
         same = _compared(task, files)
         if same is not None:
@@ -330,26 +331,17 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     def _run_form(
         self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, form: Form
     ) -> TestRun:
-        """The tests in a form on these files; all of a twin, come what may."""
+        """The tests in a form on these files; nothing else differs between two runs."""
         language, directory = LANGUAGES[task["language"]], Path(task["directory"])
-        tests = forms(language, directory, task["editable"], form)
-        variables = {"EVERY": "1"} if form.twin else {}
-        return self._run(task, {**files, **tests}, env, variables)
+        return self._run(task, {**files, **forms(language, directory, task["editable"], form)}, env)
 
-    def _run(
-        self,
-        task: PolyglotTask,
-        files: Mapping[str, bytes],
-        env: Machine,
-        variables: Mapping[str, str] | None = None,
-    ) -> TestRun:
+    def _run(self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine) -> TestRun:
         """The exercise's tests on these files, written over those that are there."""
         directory = Path(task["directory"])
         for path, content in files.items():
             env.write_file(f"{directory.name}/{path}", content)
         language = LANGUAGES[task["language"]]
         toolchain = language.toolchain(directory)
-        toolchain = replace(toolchain, variables={**toolchain.variables, **(variables or {})})
         if command := task.get("test_command"):
             return run_command(env, language, command, directory.name, toolchain, task["timeout"])
         return run_exercise(env, language, directory.name, toolchain, task["timeout"])

@@ -2,4 +2,4 @@
 export CARGO_HOME="$SCRATCH/cargo" CARGO_TARGET_DIR="$SCRATCH/target"
 exec cargo --config 'source.crates-io.replace-with="vendored"' \
     --config "source.vendored.directory=\"$VENDOR\"" --offline \
-    test ${EVERY:+--no-fail-fast} --color=never -- --include-ignored
+    test --no-fail-fast --color=never -- --include-ignored
