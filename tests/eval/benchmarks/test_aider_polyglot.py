@@ -18,6 +18,7 @@ from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
+from chimera.eval.benchmarks._aider_polyglot.twins import Form
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
 from chimera.eval.proof.validate import validate
 from chimera.eval.submitters import NopAgent, OracleAgent
@@ -304,6 +305,32 @@ def test_failing_by_chance_does_not_help_a_forger(root, start):
 
     assert not verdict.passed
     assert "with its own values failed" in verdict.why
+
+
+def test_both_runs_look_alike_to_the_code(root, start):
+    """Environment, arguments and names of files: what differs would tell a forger where it is."""
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+    telling = (
+        "import os, sys\nassert 0, repr((sorted(os.environ), sys.argv[1:2], sorted(os.listdir())))"
+    )
+    seen = []
+    with benchmark.open_grading_environment(task, start) as env:
+        for form in (Form(twin=False), Form(twin=True)):
+            with env.fresh() as fresh:
+                run = benchmark._run_form(task, {"twice.py": telling.encode()}, fresh, form)
+            seen += [line for line in run.output.splitlines() if line.startswith("E ")]
+
+    assert len(seen) == 2
+    assert seen[0] == seen[1]
+
+
+def test_an_answer_that_calls_itself_the_reference_writes_no_tests(root, start):
+    benchmark = AiderPolyglot(root)
+    (task,) = benchmark.tasks()
+    files = {"twice.py": STUB.encode(), "twice_test.py": b"def test_two(): pass\n"}
+
+    assert not graded(benchmark, task, Submission(files=files, form="reference"), start).passed
 
 
 ONE_TEST = TESTS.partition("    def test_zero")[0]
