@@ -325,12 +325,12 @@ def test_both_runs_look_alike_to_the_code(root, start):
     assert seen[0] == seen[1]
 
 
-def test_an_answer_that_calls_itself_the_reference_writes_no_tests(root, start):
+def test_an_answer_that_calls_itself_the_reference_brings_no_other_files(root, start):
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
-    files = {"twice.py": STUB.encode(), "twice_test.py": b"def test_two(): pass\n"}
+    files = {"twice.py": GOLD.encode(), "conftest.py": b"raise SystemExit\n"}
 
-    assert not graded(benchmark, task, Submission(files=files, form="reference"), start).passed
+    assert graded(benchmark, task, Submission(files=files, form="reference"), start).passed
 
 
 ONE_TEST = TESTS.partition("    def test_zero")[0]
