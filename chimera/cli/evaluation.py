@@ -12,7 +12,7 @@ from chimera.cli.display import create_display, print_summary
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Interrupted
+from chimera.eval.harness import Harness, Interrupted, Observer
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
@@ -21,6 +21,7 @@ from chimera.eval.run import (
     prepare,
     write_output,
 )
+from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
 
 
@@ -34,6 +35,7 @@ class Output:
     fail_under: float | None = None
     as_json: bool = False
     dry_run: bool = False
+    on: str | None = None
 
 
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
@@ -51,7 +53,7 @@ def drive(prepared: PreparedRun, output: Output) -> int:
     with prepared.open_store(output.runs, output.resume) as store:
         try:
             with create_display(as_json=output.as_json) as display:
-                result = prepared.harness(store, display).run()
+                result = _harness(prepared, store, display, output.on).run()
         except Interrupted:
             echo(f"\n{interruption(store)}", err=True)
             return ExitCode.INTERRUPTED
@@ -68,6 +70,20 @@ def drive(prepared: PreparedRun, output: Output) -> int:
             rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
             echo(f"gate not met: {rate}", err=True)
         return code
+
+
+def _harness(
+    prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None
+) -> Harness:
+    harness = prepared.harness(store, observer)
+    if on is not None:
+        from chimera.eval.cluster.run import cluster_address, on_ray
+
+        def say(words: str) -> None:
+            echo(words, err=True)
+
+        harness.executor = on_ray(prepared, cluster_address(on), say)
+    return harness
 
 
 def _print_plan(prepared: PreparedRun) -> None:
