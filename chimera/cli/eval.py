@@ -52,6 +52,8 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--on", help="Where trials run: ray, ray://HOST:PORT (default: this machine alone).")
+@option("--metrics", type=click.IntRange(0, 65535),
+        help="Serve /metrics (Prometheus) and /status here on this port; 0 is any.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
 @config_option
@@ -64,6 +66,7 @@ def command(
     output: Path | None,
     fail_under: float | None,
     on: str | None,
+    metrics: int | None,
     dry_run: bool,
     as_json: bool,
     api_key: str | None,
@@ -92,7 +95,7 @@ def command(
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
     if on is not None and api_key is not None:
         raise UsageError("--api-key does not travel: with --on, set the variable on every node")
-    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run, on)
+    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run, on, metrics)
     return run_evaluation(settings, target, api_key=api_key)
 
 

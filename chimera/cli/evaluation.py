@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -36,6 +38,7 @@ class Output:
     as_json: bool = False
     dry_run: bool = False
     on: str | None = None
+    metrics: int | None = None
 
 
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
@@ -52,8 +55,11 @@ def drive(prepared: PreparedRun, output: Output) -> int:
     began = time.monotonic()
     with prepared.open_store(output.runs, output.resume) as store:
         try:
-            with create_display(as_json=output.as_json) as display:
-                result = _harness(prepared, store, display, output.on).run()
+            with (
+                create_display(as_json=output.as_json) as display,
+                _monitored(prepared, display, output.metrics) as observer,
+            ):
+                result = _harness(prepared, store, observer, output.on).run()
         except Interrupted:
             echo(f"\n{interruption(store)}", err=True)
             return ExitCode.INTERRUPTED
@@ -72,9 +78,20 @@ def drive(prepared: PreparedRun, output: Output) -> int:
         return code
 
 
-def _harness(
-    prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None
-) -> Harness:
+@contextmanager
+def _monitored(prepared: PreparedRun, observer: Observer, port: int | None) -> Iterator[Observer]:
+    if port is None:
+        yield observer
+        return
+    from chimera.cli.monitor import Monitor, serving
+
+    labels = {"benchmark": prepared.benchmark.name(), "model": prepared.settings.model or ""}
+    with serving(monitor := Monitor(observer, labels), port) as chosen:
+        echo(f"metrics at http://127.0.0.1:{chosen}/metrics", err=True)
+        yield monitor
+
+
+def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None) -> Harness:
     harness = prepared.harness(store, observer)
     if on is not None:
         from chimera.eval.cluster.run import cluster_address, on_ray

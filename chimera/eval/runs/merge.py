@@ -47,9 +47,7 @@ def _manifest(source: Path) -> dict[str, JSON]:
         return store.manifest()
 
 
-def _compare(
-    first: Path, one: dict[str, JSON], second: Path, other: dict[str, JSON]
-) -> None:
+def _compare(first: Path, one: dict[str, JSON], second: Path, other: dict[str, JSON]) -> None:
     for key in _SAME:
         if one.get(key) != other.get(key):
             raise UsageError(

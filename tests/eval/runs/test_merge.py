@@ -50,9 +50,7 @@ def test_shards_together_are_the_whole_run(shard: Callable[..., Path], letters: 
 def test_a_merged_run_goes_on_where_a_shard_stopped(shard: Callable[..., Path], letters: str):
     merge(Path("runs/whole.chi"), [shard("1/3"), shard("3/3")])
 
-    result = run(
-        RunSettings(benchmark=letters, agent="oracle", environment="none"), resume="whole"
-    )
+    result = run(RunSettings(benchmark=letters, agent="oracle", environment="none"), resume="whole")
 
     assert (result.total, result.passed) == (4, 4)
 
