@@ -69,7 +69,7 @@ def measured(command: list[str], directory: Path) -> tuple[float, float, float]:
 
 def commands(count: int) -> dict[str, list[str]]:
     """What is measured, in order: later ones read what `eval` made."""
-    chimera, runs = [sys.executable, "-m", "chimera"], [*runs]
+    chimera, runs = [sys.executable, "-m", "chimera"], ["--runs-dir", "runs"]
     plan = ["-b", "many.py:Many", "--option", f"count={count}", "-a", "oracle", "-e", "none"]
     return {
         "eval": [*chimera, "eval", *plan, "--json", *runs],
