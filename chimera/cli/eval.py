@@ -24,6 +24,7 @@ from chimera.eval.run import RunSettings, resumed_settings
 )
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
+@option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
 @option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
 @option("--environment", "-e", help="none, local, bubblewrap, docker, browser, module:Class.")
@@ -50,6 +51,9 @@ from chimera.eval.run import RunSettings, resumed_settings
 @runs_dir_option
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--on", help="Where trials run: ray, ray://HOST:PORT (default: this machine alone).")
+@option("--metrics", type=click.IntRange(0, 65535),
+        help="Serve /metrics (Prometheus) and /status here on this port; 0 is any.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
 @config_option
@@ -61,6 +65,8 @@ def command(
     runs_dir: Path | None,
     output: Path | None,
     fail_under: float | None,
+    on: str | None,
+    metrics: int | None,
     dry_run: bool,
     as_json: bool,
     api_key: str | None,
@@ -75,6 +81,7 @@ def command(
       chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
+      chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
@@ -86,7 +93,9 @@ def command(
         settings = RunSettings(**given)
     else:
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
-    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
+    if on is not None and api_key is not None:
+        raise UsageError("--api-key does not travel: with --on, set the variable on every node")
+    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run, on, metrics)
     return run_evaluation(settings, target, api_key=api_key)
 
 

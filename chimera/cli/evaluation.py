@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Iterator
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,7 +14,7 @@ from chimera.cli.display import create_display, print_summary
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Interrupted
+from chimera.eval.harness import Harness, Interrupted, Observer
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
@@ -21,6 +23,7 @@ from chimera.eval.run import (
     prepare,
     write_output,
 )
+from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
 
 
@@ -34,6 +37,8 @@ class Output:
     fail_under: float | None = None
     as_json: bool = False
     dry_run: bool = False
+    on: str | None = None
+    metrics: int | None = None
 
 
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
@@ -50,8 +55,11 @@ def drive(prepared: PreparedRun, output: Output) -> int:
     began = time.monotonic()
     with prepared.open_store(output.runs, output.resume) as store:
         try:
-            with create_display(as_json=output.as_json) as display:
-                result = prepared.harness(store, display).run()
+            with (
+                create_display(as_json=output.as_json) as display,
+                _monitored(prepared, display, output.metrics) as observer,
+            ):
+                result = _harness(prepared, store, observer, output.on).run()
         except Interrupted:
             echo(f"\n{interruption(store)}", err=True)
             return ExitCode.INTERRUPTED
@@ -68,6 +76,31 @@ def drive(prepared: PreparedRun, output: Output) -> int:
             rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
             echo(f"gate not met: {rate}", err=True)
         return code
+
+
+@contextmanager
+def _monitored(prepared: PreparedRun, observer: Observer, port: int | None) -> Iterator[Observer]:
+    if port is None:
+        yield observer
+        return
+    from chimera.cli.monitor import Monitor, serving
+
+    labels = {"benchmark": prepared.benchmark.name(), "model": prepared.settings.model or ""}
+    with serving(monitor := Monitor(observer, labels), port) as chosen:
+        echo(f"metrics at http://127.0.0.1:{chosen}/metrics", err=True)
+        yield monitor
+
+
+def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None) -> Harness:
+    harness = prepared.harness(store, observer)
+    if on is not None:
+        from chimera.eval.cluster.run import cluster_address, on_ray
+
+        def say(words: str) -> None:
+            echo(words, err=True)
+
+        harness.executor = on_ray(prepared, cluster_address(on), say)
+    return harness
 
 
 def _print_plan(prepared: PreparedRun) -> None:

@@ -14,6 +14,7 @@ from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_text
 from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
+from chimera.eval.runs.merge import merge
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
@@ -200,6 +201,23 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
             output.write_text(text, encoding="utf-8")
+
+
+@command.command("merge")
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
+@click.argument("runs", nargs=-1, required=True)
+@runs_dir_option
+def merge_runs(*, target: Path, runs: tuple[str, ...], runs_dir: Path | None) -> None:
+    """Write the RUNS of one plan, as --shard makes them, into one new run TARGET.
+
+    \b
+    Example:
+      chimera eval -b human-eval -m MODEL --shard 1/2    # on one machine
+      chimera eval -b human-eval -m MODEL --shard 2/2    # on another
+      chimera runs merge whole.chi runs/*.chi
+    """
+    count = merge(target, [find_run(name, _directory(runs_dir)) for name in runs])
+    echo(f"wrote {target}: {count} trials of {len(runs)} runs")
 
 
 @command.command("rm")

@@ -32,7 +32,7 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor, results
+from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable, storable_value
 from chimera.types import JSON
@@ -97,6 +97,8 @@ class Harness:
     observer: Observer = field(default_factory=SilentObserver)
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
+    #: Where trials are run, from what they share and how many there are; None is this process.
+    executor: Callable[[Surroundings, int], Executor[TrialSpec, TrialRecord]] | None = None
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
@@ -110,13 +112,8 @@ class Harness:
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        def work(spec: TrialSpec) -> TrialRecord:
-            self.observer.started(spec.task["id"], spec.sample)
-            return run_trial(spec, budget=budget, checkpoint=store.write)
-
-        cores = os.cpu_count() or 1
-        workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
-        executor = ThreadExecutor(work, min(workers, len(plan)))
+        make = self.executor or self._threads
+        executor = make(Surroundings(budget, store.write, self.observer.started), len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
@@ -125,9 +122,20 @@ class Harness:
             stopped=stopped,
         )
 
+    def _threads(
+        self, surroundings: Surroundings, trials: int
+    ) -> ThreadExecutor[TrialSpec, TrialRecord]:
+        """The trials of this run in threads of this process."""
+
+        def work(spec: TrialSpec) -> TrialRecord:
+            surroundings.started(spec.task["id"], spec.sample)
+            return run_trial(spec, budget=surroundings.budget, checkpoint=surroundings.checkpoint)
+
+        return ThreadExecutor(work, min(trials_at_once(self.benchmark, self.concurrency), trials))
+
     def _drive(
         self,
-        executor: ThreadExecutor[TrialSpec, TrialRecord],
+        executor: Executor[TrialSpec, TrialRecord],
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
@@ -272,6 +280,11 @@ class _Streak:
         if self._count >= self._limit:
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
+
+
+def trials_at_once(benchmark: Benchmark[Any], asked: int | None) -> int:
+    """How many trials a machine like this one runs at once, unless so many were asked for."""
+    return asked or min(32, (os.cpu_count() or 1) * benchmark.trials_per_core)
 
 
 def content_digest(value: JSON) -> str:

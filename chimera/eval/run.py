@@ -45,6 +45,7 @@ class RunSettings:
     agent: str | None = None
     limit: str | None = None
     task: tuple[str, ...] = ()
+    shard: str | None = None
     samples: int = 1
     concurrency: int | None = None
     environment: str | None = None
@@ -165,6 +166,8 @@ def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun
     benchmark = settings.create_benchmark()
     agent = chosen_agent(settings, benchmark, api_key=api_key)
     tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
+    if settings.shard is not None:
+        tasks = shard_of(tasks, settings.shard)
     environment = settings.environment or choose_backend(
         benchmark, needs_commands=as_agent(agent).needs_environment
     )
@@ -259,6 +262,17 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     if low < 0 or high <= low:
         raise UsageError(f"--limit {limit}: selects no task")
     return chosen[low:high]
+
+
+def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
+    """Every N-th task from the i-th on, for a shard "i/N": together the shards are all tasks."""
+    part, _, parts = shard.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts) < 10**6):
+        raise UsageError(f"--shard {shard}: expected i/N with i from 1 to N, as in 2/8")
+    chosen = tasks[int(part) - 1 :: int(parts)]
+    if not chosen:
+        raise UsageError(f"--shard {shard}: there are only {len(tasks)} tasks")
+    return chosen
 
 
 def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:

@@ -235,6 +235,12 @@ class RunStore:
                 ),
             )
 
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What was kept of the tasks."""
+        query = "SELECT task_id, prompt, metadata FROM tasks ORDER BY rowid"
+        for task_id, prompt, metadata in self.rows(tuple[str, str, str], query):
+            yield {"id": task_id, "prompt": prompt, "metadata": self.decode(metadata)}
+
     def task_prompt(self, task_id: str) -> str:
         query = "SELECT prompt FROM tasks WHERE task_id = ?"
         return next((prompt for (prompt,) in self.rows(tuple[str], query, (task_id,))), "")
