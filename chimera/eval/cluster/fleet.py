@@ -145,7 +145,9 @@ class Fleet:
             self._refused[message.node] = message.why
             self._say(f"node {message.node} cannot take part: {message.why}")
         elif message.node not in self._nodes:
-            if ticket is not None:
+            if isinstance(message, Lost):
+                self._carrier.give_up(message.node)  # before it joined; another may come
+            elif ticket is not None:
                 self._carrier.reply(ticket, "this node was given up")
         elif isinstance(message, Lost):
             self._lose(message)

@@ -14,14 +14,14 @@ import logging
 import os
 import queue
 import threading
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.cluster.messages import Job, Lost, Message, Reserve, Setup
 from chimera.eval.cluster.node import Node
 
-#: How often the cluster is looked at for machines that came.
+#: How often the cluster is looked at for machines that came, and threads for the run's end.
 LOOK_SECONDS = 2.0
 CLOSE_SECONDS = 15.0
 #: Resources that say what a machine can do, as `ray start --resources` gives them.
@@ -43,11 +43,15 @@ class DeskActor:
         ticket = next(self._tickets)
         self._replies[ticket] = reply = asyncio.get_running_loop().create_future()
         await self._messages.put((message, ticket))
-        return await reply
+        refusal: str | None = await reply
+        return refusal
 
-    async def take(self) -> list[tuple[Message, int | None]]:
-        """Everything that has come, at least one message."""
-        taken = [await self._messages.get()]
+    async def take(self, seconds: float) -> list[tuple[Message, int | None]]:
+        """Everything that has come, as soon as there is something, or nothing in time."""
+        try:
+            taken = [await asyncio.wait_for(self._messages.get(), seconds)]
+        except TimeoutError:
+            return []
         while not self._messages.empty():
             taken.append(self._messages.get_nowait())
         return taken
@@ -125,8 +129,12 @@ class RayCarrier:
             )
             .remote()
         )
-        for serve in (self._take, self._look):
-            threading.Thread(target=serve, daemon=True, name=f"chimera-ray{serve.__name__}").start()
+        self._threads = [
+            threading.Thread(target=serve, daemon=True, name=f"chimera-ray{serve.__name__}")
+            for serve in (self._take, self._look)
+        ]
+        for thread in self._threads:
+            thread.start()
 
     def next(self, timeout: float) -> tuple[Message, int | None]:
         return self._events.get(timeout=timeout)
@@ -159,18 +167,17 @@ class RayCarrier:
         """End every node, with what its trials have running, and leave the cluster."""
         import ray
 
-        if self._closed.is_set():
+        if self._closed.is_set() or not ray.is_initialized():
             return
         self._closed.set()
         with self._lock:
             actors, self._actors = list(self._actors.values()), {}
-        if ray.is_initialized():
-            ray.wait(
-                [actor.close.remote() for actor in actors],
-                num_returns=len(actors),
-                timeout=CLOSE_SECONDS,
-            ) if actors else None
-            ray.shutdown()
+        if actors:
+            ends = [actor.close.remote() for actor in actors]
+            ray.wait(ends, num_returns=len(ends), timeout=CLOSE_SECONDS)
+        for thread in self._threads:  # Ray crashes when it is left while a call waits
+            thread.join(CLOSE_SECONDS)
+        ray.shutdown()
 
     # Threads of the driver
 
@@ -180,7 +187,7 @@ class RayCarrier:
 
         try:
             while not self._closed.is_set():
-                for event in ray.get(self._desk.take.remote()):
+                for event in ray.get(self._desk.take.remote(LOOK_SECONDS)):
                     self._events.put(event)
         except (ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             self._fail(error)
@@ -217,7 +224,8 @@ class RayCarrier:
     def _new_machines(self) -> Iterator[dict[str, Any]]:
         import ray
 
-        machines = [machine for machine in ray.nodes() if machine["Alive"]]
+        every: Callable[[], list[dict[str, Any]]] = ray.nodes
+        machines = [machine for machine in every() if machine["Alive"]]
         for machine in fitting(machines, self._setup.environment):
             with self._lock:
                 known = machine["NodeID"] in self._machines

@@ -1,7 +1,8 @@
 """The process in which answers are compared symbolically, so that it can be killed.
 
 One JSON object a line comes in ({"rules", "given", "gold"}), one goes out ({rule: bool}). Each rule
-gets CPU time of its own; one that needs more ends the process, which the other side sees. Model text is only parsed: names that could reach Python's own functions are never bound.
+gets CPU time of its own; one that needs more ends the process, which the other side sees. Model
+text is only parsed: names that could reach Python's own functions are never bound.
 """
 
 from __future__ import annotations
