@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
@@ -18,8 +19,8 @@ from chimera.text import one_line
 
 
 @click.command("compare")
-@click.argument("first")
-@click.argument("second")
+@click.argument("first", shell_complete=COMPLETERS["resume"])
+@click.argument("second", shell_complete=COMPLETERS["resume"])
 @option("--show", type=click.IntRange(0), default=20, help="How many differing tasks to list.")
 @runs_dir_option
 @json_option

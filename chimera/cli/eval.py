@@ -16,18 +16,16 @@ from chimera.eval.run import RunSettings, resumed_settings
 
 
 @click.command("eval")
-@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or package.module:Class.")
+@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
-@option(
-    "--agent", "-a", help="direct, react, oracle, nop, replay, command:…, a preset, module:Class."
-)
+@option("--agent", "-a", help="direct, react, oracle, nop, a preset, command:…, file.py:Class.")
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
 @option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
-@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, module:Class.")
+@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, file.py:Class.")
 @option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
 @option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
 @option(
@@ -78,7 +76,7 @@ def command(
     Examples:
       chimera eval --benchmark human-eval --model local/smollm2 --limit 5
       chimera eval -b human-eval -m openai/gpt-4o -k 5 --budget 2 --output results.json
-      chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
+      chimera eval -b my_bench.py:MyBench -m anthropic/claude-sonnet-4-5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import msgspec
 
 from chimera.cli.display import create_display, print_summary
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode
+from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Interrupted, Observer
 from chimera.eval.run import (
@@ -43,11 +45,23 @@ class Output:
 
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
-    prepared = prepare(settings, api_key=api_key)
+    prepared = prepare(settings, api_key=api_key, runs=output.runs)
+    for line in prepared.left_out:
+        echo(line, err=True)
     if output.dry_run:
         _print_plan(prepared)
         return ExitCode.DONE
+    make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
+
+
+def make_ready(benchmark: Benchmark[Any], tasks: Sequence[Any] | None = None) -> None:
+    """Fetch and build what trials need that is not there yet, telling what and how long it took."""
+    for each in benchmark.preparations(tasks):
+        began = time.monotonic()
+        echo(f"fetching {each.what} …", err=True)
+        each.make()
+        echo(f"  done in {time.monotonic() - began:.0f} s", err=True)
 
 
 def drive(prepared: PreparedRun, output: Output) -> int:
@@ -117,4 +131,7 @@ def _print_plan(prepared: PreparedRun) -> None:
         + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
+    for each in benchmark.preparations(tasks):
+        echo(f"to fetch     {each.what} (by the first run, or: chimera prepare {benchmark.slug})")
+    echo("checks       all hold: data, agent, model, environment, prices, disk")
     echo("Nothing was run (--dry-run).")

@@ -7,6 +7,7 @@ from pathlib import Path
 import click
 
 from chimera.cli.evaluation import Output, run_evaluation
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.registry import flavour
@@ -20,7 +21,7 @@ def group(preset: str) -> click.Group:
     def preset_group() -> None: ...
 
     @preset_group.command("bench")
-    @click.argument("benchmark")
+    @click.argument("benchmark", shell_complete=COMPLETERS["benchmark"])
     @option("--model", "-m", help="provider/model, e.g. local/smollm2.")
     @option("--bench-limit", "--limit", "limit", type=click.IntRange(0), default=5,
             help="Tasks to run; 0 is the whole set.")  # fmt: skip

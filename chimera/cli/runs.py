@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from chimera.cli.display import money, print_summary
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
@@ -52,7 +53,7 @@ def list_runs(*, runs_dir: Path | None, as_json: bool) -> None:
 
 
 @command.command("show")
-@click.argument("run")
+@click.argument("run", shell_complete=COMPLETERS["resume"])
 @click.argument("task", required=False)
 @option("--sample", type=int, default=0, help="Which sample of the task.")
 @option("--status", type=click.Choice(["passed", "failed", "error"]), help="Only these trials.")
@@ -164,7 +165,7 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
 
 
 @command.command("export")
-@click.argument("run")
+@click.argument("run", shell_complete=COMPLETERS["resume"])
 @option(
     "--format",
     "kind",
@@ -221,7 +222,7 @@ def merge_runs(*, target: Path, runs: tuple[str, ...], runs_dir: Path | None) ->
 
 
 @command.command("rm")
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, shell_complete=COMPLETERS["resume"])
 @runs_dir_option
 def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
     """Remove stored RUNS."""

@@ -18,11 +18,12 @@ import msgspec
 
 from chimera.agents import Agent, as_agent, create_agent
 from chimera.cache import cache_dir, write_atomically
-from chimera.environments import available
+from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
+from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
@@ -31,6 +32,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
+from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
@@ -98,6 +100,8 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: What this machine cannot run of the benchmark, where `--limit` passed over it.
+    left_out: Sequence[str] = ()
 
     @property
     def samples(self) -> int:
@@ -158,20 +162,67 @@ class PreparedRun:
         return found
 
 
-def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun:
-    """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
+def prepare(
+    settings: RunSettings, *, api_key: str | None = None, runs: Path | None = None
+) -> PreparedRun:
+    """Make benchmark and agent, choose tasks and environment, and check that they can run.
 
-    `api_key` is no setting, so that it is never stored.
+    A `UsageError` says everything that would certainly fail. `api_key` is no setting, so that it
+    is never stored.
     """
-    benchmark = settings.create_benchmark()
-    agent = chosen_agent(settings, benchmark, api_key=api_key)
-    tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    if settings.shard is not None:
-        tasks = shard_of(tasks, settings.shard)
-    environment = settings.environment or choose_backend(
-        benchmark, needs_commands=as_agent(agent).needs_environment
-    )
-    return PreparedRun(settings, benchmark, agent, tasks, environment)
+    problems = Problems()
+    benchmark: Benchmark[Any] | None = None
+    agent: Agent | Submitter | None = None
+    with problems.collected():
+        benchmark = settings.create_benchmark()
+    if benchmark is None:
+        _check_names(settings, problems, api_key)
+        problems.raise_all()
+        raise AssertionError("a benchmark that cannot be made was told")
+    with problems.collected():
+        agent = chosen_agent(settings, benchmark, api_key=api_key)
+    tasks: Sequence[Any] = ()
+    left_out: tuple[str, ...] = ()
+    with problems.collected():
+        tasks, left_out = _runnable_tasks(settings, benchmark, problems)
+        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
+    environment = settings.environment or ""
+    with problems.collected():
+        needs_commands = agent is not None and as_agent(agent).needs_environment
+        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        problems.add(*backend_problems(benchmark, environment, tasks))
+    problems.add(*disk_problems(runs_dir(runs)))
+    problems.raise_all()
+    assert agent is not None
+    return PreparedRun(settings, benchmark, agent, tasks, environment, left_out=left_out)
+
+
+def _check_names(settings: RunSettings, problems: Problems, api_key: str | None) -> None:
+    """What can be said of a run whose benchmark is not known: its model and its environment."""
+    if settings.model is not None:
+        with problems.collected():
+            create_provider(settings.model, api_key=api_key, base_url=settings.base_url)
+    if settings.environment is not None:
+        with problems.collected():
+            backend_class(settings.environment)
+
+
+def _runnable_tasks(
+    settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
+) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
+    every = benchmark.tasks()
+    chosen = select_tasks(every, settings.limit, settings.task)
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+        here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
+        able = runnable(every, here)
+        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+            told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
+            return select_tasks(able, settings.limit, ()), told
+    problems.add(*(describe(lack, len(chosen)) for lack in lacks))
+    return chosen, ()
 
 
 def run(
@@ -184,7 +235,7 @@ def run(
     api_key: str | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key)
+    prepared = prepare(settings, api_key=api_key, runs=runs)
     result = prepared.harness(prepared.open_store(runs, resume), observer).run()
     if output is not None:
         write_output(result, output)

@@ -108,8 +108,9 @@ class Node:
         if reason is not None:
             raise UsageError(f"no environment '{self._setup.environment}': {reason}")
         self._benchmark = benchmark = settings.create_benchmark()
-        for what, remedy in benchmark.missing():
-            raise UsageError(f"{what} is missing: {remedy}")
+        for lack in benchmark.missing():
+            if lack.tasks is None and not (self._setup.stored_answers and lack.kind == "model"):
+                raise UsageError(f"the tasks need {lack.what}: {lack.remedy}")
         self._agent = None
         if not self._setup.stored_answers:
             self._agent = chosen_agent(settings, benchmark)

@@ -21,6 +21,7 @@ from typing import IO
 from chimera.confinement.namespaces import bwrap, namespaces_refused
 from chimera.errors import GraderError, UsageError
 
+PACKAGES = ("math_verify", "pylatexenc", "sympy")
 CPU_SECONDS = 10
 MEMORY_BYTES = 4 * 1024**3
 #: Far above the CPU time, for a machine under load: only a stuck process is ended by it.
@@ -77,7 +78,7 @@ class _Worker:
     """One process that answers comparisons."""
 
     def __init__(self) -> None:
-        missing = [n for n in ("math_verify", "pylatexenc", "sympy") if find_spec(n) is None]
+        missing = [name for name in PACKAGES if find_spec(name) is None]
         if missing:
             raise UsageError(
                 f"comparing mathematical answers needs {', '.join(missing)}\n"
