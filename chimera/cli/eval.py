@@ -13,6 +13,9 @@ from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
+from chimera.eval.runs.files import find_run, runs_dir
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command("eval")
@@ -49,6 +52,11 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
 @runs_dir_option
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
+@option("--against", help="An earlier run of the same benchmark, for --until decided.")
+@option("--until", type=click.Choice(["done", "decided"]), default="done",
+        help="decided: stop when better or worse than --against is shown.")  # fmt: skip
+@option("--alpha", type=SHARE, default=0.05, help="Chance that --until decided is wrong.")
+@option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
@@ -75,11 +83,14 @@ def command(
       chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
+      chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
     3 some trials have no verdict, 130 interrupted.
     """
+    if given["against"]:
+        given["against"] = str(_against(given["against"], runs_dir))
     if resume:
         settings = resumed_settings(resume, runs_dir, _told(context, given))
     elif given["benchmark"]:
@@ -88,6 +99,10 @@ def command(
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
     target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
     return run_evaluation(settings, target, api_key=api_key)
+
+
+def _against(name: str, directory: Path | None) -> Path:
+    return find_run(name, runs_dir(directory)).absolute()
 
 
 def _told(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:

@@ -104,3 +104,27 @@ def test_power(chimera, stored, arguments, says):
 
     assert says in ran.out
     assert json.loads(chimera("power", *arguments, "--json").out)["rows"][0]["samples"] == 1
+
+
+def test_a_run_that_stops_when_decided_says_what_it_promises(chimera, tmp_path):
+    tasks = [{"id": f"t{i}", "prompt": "x", "regex": "^yes$"} for i in range(40)]
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    made = ("eval", "-b", "custom", "--dataset", tmp_path / "tasks.json", "-n", "1")
+    chimera(*made, "-m", "scripted/text:no")
+    decided = (*made, "-m", "scripted/text:yes", "--against", "latest", "--until", "decided")
+    ran = chimera(*decided, "--margin", "0.1")
+
+    assert ran.code == 0
+    assert "decided: better" in ran.out
+    assert "claimed with a chance of at most 0.05, however often one looks" in ran.err
+    assert "--until done" in ran.out
+    rest = chimera("eval", "--resume", "latest", "--until", "done")
+    assert (rest.code, "40 of 40" in rest.out) == (0, True)
+
+
+def test_a_decision_against_a_run_of_something_else(chimera, stored, tmp_path):
+    (tmp_path / "tasks.json").write_text('[{"id": "t0", "prompt": "x", "regex": "x"}]')
+    made = ("eval", "-b", "custom", "--dataset", tmp_path / "tasks.json", "-m", "scripted/text:x")
+    ran = chimera(*made, "--against", stored("a", "p"), "--until", "decided")
+
+    assert (ran.code, "is a run of b" in ran.err) == (2, True)

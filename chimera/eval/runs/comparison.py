@@ -13,11 +13,18 @@ from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import RunStore, StoredStatus
+from chimera.eval.runs.store import Finite, RunStore, Seconds, StoredStatus
 from chimera.text import one_line
 from chimera.types import JSON
 
 ALPHA = 0.05
+
+
+class _Trial(NamedTuple):
+    task_id: str
+    status: StoredStatus
+    cost: Finite | None
+    duration: Seconds
 
 
 class TaskCounts(NamedTuple):
@@ -58,8 +65,7 @@ class RunScores:
         counts: dict[str, list[int]] = {}
         cost, seconds, unknown = 0.0, 0.0, False
         query = "SELECT task_id, status, cost, duration FROM trials"
-        kind = tuple[str, StoredStatus, float | None, float]
-        for task, status, spent, took in store.rows(kind, query):
+        for task, status, spent, took in store.rows(_Trial, query):
             count = counts.setdefault(task, [0, 0, 0])
             count[0] += 1
             count[1] += status == "passed"
