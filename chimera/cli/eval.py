@@ -13,6 +13,9 @@ from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
+from chimera.eval.runs.files import find_run, runs_dir
+
+SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command("eval")
@@ -48,6 +51,11 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
 @runs_dir_option
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
+@option("--against", help="An earlier run of the same benchmark, for --until decided.")
+@option("--until", type=click.Choice(["done", "decided"]), default="done",
+        help="decided: stop when better or worse than --against is shown.")  # fmt: skip
+@option("--alpha", type=SHARE, default=0.05, help="Chance that --until decided is wrong.")
+@option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--on", help="Where trials run: ray, ray://HOST:PORT (default: this machine alone).")
 @option("--metrics", type=click.IntRange(0, 65535),
@@ -80,11 +88,14 @@ def command(
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
+      chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
     3 some trials have no verdict, 130 interrupted.
     """
+    if given["against"]:
+        given["against"] = str(_against(given["against"], runs_dir))
     if resume:
         settings = resumed_settings(resume, runs_dir, _told(context, given))
     elif given["benchmark"]:
@@ -95,6 +106,10 @@ def command(
         raise UsageError("--api-key does not travel: with --on, set the variable on every node")
     target = Output(runs_dir, resume, output, fail_under, as_json, dry_run, on, metrics)
     return run_evaluation(settings, target, api_key=api_key)
+
+
+def _against(name: str, directory: Path | None) -> Path:
+    return find_run(name, runs_dir(directory)).absolute()
 
 
 def _told(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:

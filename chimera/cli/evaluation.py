@@ -25,6 +25,7 @@ from chimera.eval.run import (
     prepare,
     write_output,
 )
+from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
 
@@ -67,6 +68,8 @@ def make_ready(benchmark: Benchmark[Any], tasks: Sequence[Any] | None = None) ->
 def drive(prepared: PreparedRun, output: Output) -> int:
     """Run under a display, then write, print and gate the result."""
     began = time.monotonic()
+    if prepared.until is not None:
+        echo(f"until decided: {prepared.until.test.guarantee}", err=True)
     with prepared.open_store(output.runs, output.resume) as store:
         try:
             with (
@@ -81,11 +84,15 @@ def drive(prepared: PreparedRun, output: Output) -> int:
             write_output(result, output.file)
         if output.as_json:
             summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
+            if prepared.until is not None:
+                summary["decision"] = prepared.until.test.decision
             echo(msgspec.json.encode(summary).decode())
         else:
             elapsed = time.monotonic() - began
             print_summary(result, samples=prepared.samples, elapsed=elapsed)
-        code = exit_code(result, output.fail_under)
+            _print_decision(prepared, result)
+        decided = prepared.until is not None and prepared.until.test.decision is not None
+        code = exit_code(result, output.fail_under, decided=decided)
         if code is ExitCode.GATE:
             rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
             echo(f"gate not met: {rate}", err=True)
@@ -115,6 +122,17 @@ def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str
 
         harness.executor = on_ray(prepared, cluster_address(on), say)
     return harness
+
+
+def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:
+    if prepared.until is None:
+        return
+    test = prepared.until.test
+    echo(f"  against {prepared.settings.against}: {test}")
+    echo(f"    {test.guarantee}")
+    if test.decision is not None and result.not_run:
+        name = Path(result.store.path).stem
+        echo(f"    the rest: chimera eval --resume {name} --until done")
 
 
 def _print_plan(prepared: PreparedRun) -> None:

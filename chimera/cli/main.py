@@ -25,7 +25,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "top": ("chimera.cli.top", "What running runs do now."),
-    "compare": ("chimera.cli.compare", "Compare two runs task by task."),
+    "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")

@@ -23,6 +23,7 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
+from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.trial import (
     StartBackend,
@@ -99,6 +100,8 @@ class Harness:
     breaker: int = 10
     #: Where trials are run, from what they share and how many there are; None is this process.
     executor: Callable[[Surroundings, int], Executor[TrialSpec, TrialRecord]] | None = None
+    #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
+    until: UntilDecided | None = None
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
@@ -119,7 +122,7 @@ class Harness:
             store,
             benchmark=self.benchmark.name(),
             planned=len(plan),
-            stopped=stopped,
+            stopped=stopped or (self.until.reason if self.until else None),
         )
 
     def _threads(
@@ -147,12 +150,18 @@ class Harness:
                 for record in records:
                     stored = store.write(record)
                     self.observer.finished(stored)
-                    if stopped is None and (stopped := streak.reason_to_stop(stored)):
+                    stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
+                    if stopped:
                         executor.finish()
         except KeyboardInterrupt:
             close_open_environments()
             raise Interrupted from None
         return stopped
+
+    def _decided(self, record: TrialRecord) -> str | None:
+        if self.until is None:
+            return None
+        return self.until.add(record.task_id, record.sample, passed=record.passed)
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -165,7 +174,7 @@ class Harness:
             if task["id"] in seen:
                 raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
-        return _Rounds(tasks, self.samples, self.agent)
+        return _Rounds(tasks, self.samples, self.agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = content_digest(self.identity())
@@ -192,7 +201,11 @@ class Harness:
         for (task, sample, agent), trial_digest in self._digests(plan):
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
+                if self.until is not None:
+                    self._decided(store.record(task["id"], sample))
                 continue
+            if self.until is not None and self.until.reason:
+                return
             yield TrialSpec(
                 benchmark=self.benchmark,
                 task=task,
@@ -243,16 +256,22 @@ class Harness:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """Every task once for each sample, a whole round at a time, without a list of them all."""
+    """Every task once for each sample, a whole round at a time, without a list of them all.
+
+    With `by_task`, all samples of a task come together.
+    """
 
     tasks: Sequence[Any]
     samples: int
     agent: Agent | Submitter
+    by_task: bool = False
 
     def __len__(self) -> int:
         return len(self.tasks) * self.samples
 
     def __iter__(self) -> Iterator[Planned]:
+        if self.by_task:
+            return ((task, n, self.agent) for task in self.tasks for n in range(self.samples))
         return ((task, n, self.agent) for n in range(self.samples) for task in self.tasks)
 
 

@@ -12,7 +12,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
@@ -25,9 +25,11 @@ from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
 from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
 from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
+from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
@@ -65,6 +67,10 @@ class RunSettings:
     base_url: str | None = None
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    against: str | None = None
+    until: Literal["done", "decided"] = "done"
+    alpha: float = 0.05
+    margin: float | None = None
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
@@ -102,6 +108,8 @@ class PreparedRun:
     predictions: Path | None = None
     #: What this machine cannot run of the benchmark, where `--limit` passed over it.
     left_out: Sequence[str] = ()
+    #: Of `--until decided`: when the run has decided, against which rates.
+    until: UntilDecided | None = None
 
     @property
     def samples(self) -> int:
@@ -135,6 +143,7 @@ class PreparedRun:
             predictions=self.answers,
             manifest=self.manifest(),
             observer=observer or SilentObserver(),
+            until=self.until,
         )
 
     def manifest(self) -> dict[str, JSON]:
@@ -191,10 +200,16 @@ def prepare(
         needs_commands = agent is not None and as_agent(agent).needs_environment
         environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
         problems.add(*backend_problems(benchmark, environment, tasks))
+    until = None
+    with problems.collected():
+        if settings.until == "decided":
+            tasks, until = until_decided(settings, benchmark, tasks)
     problems.add(*disk_problems(runs_dir(runs)))
     problems.raise_all()
     assert agent is not None
-    return PreparedRun(settings, benchmark, agent, tasks, environment, left_out=left_out)
+    return PreparedRun(
+        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
+    )
 
 
 def _check_names(settings: RunSettings, problems: Problems, api_key: str | None) -> None:
@@ -294,6 +309,26 @@ def chosen_agent(
     return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
 
 
+def until_decided(
+    settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]
+) -> tuple[Sequence[Any], UntilDecided]:
+    """The tasks in the order of their lots, those of the earlier run first, and when to stop."""
+    if settings.against is None:
+        raise UsageError("--until decided: give the run to compare with, as --against RUN")
+    with RunStore(find_run(settings.against, runs_dir())) as store:
+        scores = RunScores.of(store)
+    if scores.benchmark != benchmark.name():
+        raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
+    rates = {task: count.rate for task, count in scores.tasks.items()}
+    seed = settings.seed or 0
+    order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
+    if not order or order[0]["id"] not in rates:
+        raise UsageError(f"--against {settings.against} has none of the tasks to be run")
+    test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
+    ids = [task["id"] for task in order]
+    return order, UntilDecided(test, rates, ids, samples=settings.samples)
+
+
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
     """Tasks whose id fits a glob, then the first N of them or a range "A:B"."""
     chosen = [t for t in tasks if not globs or any(fnmatchcase(t["id"], g) for g in globs)]
@@ -359,9 +394,11 @@ def write_output(result: EvalResult, file: Path) -> None:
         ) from None
 
 
-def exit_code(result: EvalResult, fail_under: float | None = None) -> ExitCode:
-    """Whether the run is complete and good enough."""
-    if result.errored or result.not_run:
+def exit_code(
+    result: EvalResult, fail_under: float | None = None, *, decided: bool = False
+) -> ExitCode:
+    """Whether the run is complete, or has decided what it was to decide, and good enough."""
+    if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
     if fail_under is not None and result.pass_rate < fail_under:
         return ExitCode.GATE
