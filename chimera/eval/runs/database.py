@@ -83,12 +83,18 @@ class _Allowance:
 
 
 class Database:
-    """One file, or `:memory:`, with a known schema. Safe to use from many threads."""
+    """One file, or `:memory:`, with a known schema. Safe to use from many threads.
 
-    def __init__(self, path: Path | str, schema: str, version: int, *, mode: Mode) -> None:
+    What is read and then closed has one allowance for everything; what is written, or is `lasting`
+    (read for as long as somebody looks at it), has one for each statement.
+    """
+
+    def __init__(
+        self, path: Path | str, schema: str, version: int, *, mode: Mode, lasting: bool = False
+    ) -> None:
         self.path = path
         self.lock = threading.RLock()
-        self._writes = mode != "read"
+        self._writes, self._lasts = mode != "read", lasting or mode != "read"
         in_memory = str(path) == ":memory:"
         if not in_memory:
             _check_place(Path(path), mode)
@@ -173,8 +179,8 @@ class Database:
         return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]
 
     def _new_statement(self) -> None:
-        """A run that is being written has no end; each of its statements has one."""
-        if self._writes:
+        """A run that is being written or looked at has no end; each of its statements has one."""
+        if self._lasts:
             self._taken.steps = self._taken.handed_out = self._taken.unpacked = 0
 
     def pack(self, content: bytes) -> bytes:
