@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "view": ("chimera.cli.view", "See and compare runs in a browser."),
+    "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
     "compare": ("chimera.cli.compare", "Compare two runs task by task."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }

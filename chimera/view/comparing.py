@@ -1,4 +1,4 @@
-"""Two or more runs on the tasks that all of them have trials of: who passes what the others do not."""
+"""Two or more runs on the tasks that all of them have trials of: who passes what others do not."""
 
 from __future__ import annotations
 

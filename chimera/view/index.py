@@ -246,8 +246,7 @@ def _same(connection: sqlite3.Connection, store: RunStore) -> bool:
     ours = _MARKS.format(0, 1, "seconds")
     theirs = _MARKS.format("'passed'", "'failed'", "duration")
     (here,) = connection.execute(f"SELECT {ours} FROM trial")
-    numbers = tuple[float, float, float, float, float, float]
-    (there,) = store.rows(numbers, f"SELECT {theirs} FROM trials")
+    (there,) = store.rows(tuple[float, ...], f"SELECT {theirs} FROM trials")
     return all(abs(a - b) <= 1e-6 * max(1.0, abs(b)) for a, b in zip(here, there, strict=True))
 
 
@@ -352,7 +351,7 @@ class _Adding:
         waiting = [number for (number,) in execute("SELECT id FROM trial WHERE status = 3")]
         if not waiting:
             return
-        less = ", ".join(f"{name} = {name} - s.{name}" for name in _SUMS)
+        less = ", ".join(f"{name} = task.{name} - s.{name}" for name in _SUMS)
         execute(
             f"WITH s (task, {', '.join(_SUMS)}) AS "
             f"(SELECT task, {_SUMMED} FROM trial WHERE status = 3 GROUP BY task) "
@@ -398,8 +397,6 @@ class _Adding:
         if trial.status == "passed":
             return 0
         text = first_line(trial.why, 160) or trial.status
-        if trial.boundary is not None:
-            text = f"[error] {text}"
         if text not in self._reasons and len(self._reasons) > MOST_REASONS:
             text = "other reasons"
         return self._reasons.setdefault(text, len(self._reasons))

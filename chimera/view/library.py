@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -72,7 +71,7 @@ class Run:
                 self._index = Index(self.path)
             return self._index
 
-    def known(self, patience: float = PATIENCE) -> Known:
+    def known(self, patience: float | None = PATIENCE) -> Known:
         """Everything that is counted; where the file has changed, counting is begun."""
         state = self.state
         if self._fault and self._fault[0] == state:
@@ -88,9 +87,9 @@ class Run:
         return Known(manifest, summary, fresh=fresh, counted=share)
 
     def _is_fresh(self, state: State) -> bool:
-        return self.index.fact("state") == list(state)
+        return bool(self.index.fact("state") == list(state))
 
-    def _counted(self, patience: float) -> bool:
+    def _counted(self, patience: float | None) -> bool:
         """Whether counting ended in time; a fault of the file is raised."""
         with self._lock:
             if self._update is None and time.monotonic() >= self._rested_at:
@@ -173,7 +172,7 @@ def _name(path: Path, taken: set[str]) -> str:
 def _states(path: Path) -> Iterator[int]:
     for file in (path, path.with_name(path.name + "-wal")):
         try:
-            found = os.stat(file)
+            found = file.stat()
         except FileNotFoundError:
             yield 0
         else:

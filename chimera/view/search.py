@@ -40,6 +40,13 @@ class _Place(NamedTuple):
     part: str
 
 
+class _Answer(NamedTuple):
+    id: Count
+    task: str
+    sample: Count
+    text: str | None
+
+
 class _Words:
     """The words of one run; filled by one thread while others ask."""
 
@@ -111,8 +118,7 @@ def _trials(store: RunStore, last: int) -> Iterator[tuple[int, _Place, str]]:
         "SELECT id, task_id, sample, coalesce(raw, text) FROM trials LEFT JOIN submissions "
         "ON trial = id WHERE id > ? AND status <> 'submitted' ORDER BY id"
     )
-    kind = tuple[Count, str, Count, str | None]
-    for number, task, sample, answer in store.rows(kind, query, (last,)):
+    for number, task, sample, answer in store.rows(_Answer, query, (last,)):
         steps = store.trajectory(task, sample)
         if steps:
             yield number, _Place(task, sample, "steps"), "\n".join(_said(steps))

@@ -51,9 +51,7 @@ def png(width: int = 640, height: int = 360) -> bytes:
     return start + chunk(b"IHDR", head) + chunk(b"IDAT", body) + chunk(b"IEND", b"")
 
 
-def steps(
-    topic: str, number: int, began: float, *, same: int = 4, tail: str = ""
-) -> tuple[Step, ...]:
+def steps(topic: str, number: int, began: float, tail: str) -> tuple[Step, ...]:
     """A trajectory whose first steps are those of every other trial of the task."""
     test = f"python -m pytest tests/test_{topic}.py -q"
     said = [
@@ -64,7 +62,9 @@ def steps(
             [ToolCall("c1", "bash", {"command": f"sed -n 30,60p {topic}/core.py"})],
         ),
         Message.tool("def normalise(values, *, limit=None):\n    seen = set()\n    …", "c1"),
-        Message.assistant(f"The set loses the order. {tail}", [ToolCall("c2", "bash", {"command": test})]),
+        Message.assistant(
+            f"The set loses the order. {tail}", [ToolCall("c2", "bash", {"command": test})]
+        ),
         Message.tool(f"14 passed in 0.{number}s {tail}", "c2"),
         Message.assistant("The tests pass; this is the patch.", [
             ToolCall("c3", "submit", {"files": [f"{topic}/core.py"], "message": "Keep the order"})
