@@ -24,6 +24,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
+    "view": ("chimera.cli.view", "See and compare runs in a browser."),
+    "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
     "top": ("chimera.cli.top", "What running runs do now."),
     "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),

@@ -83,9 +83,15 @@ class _Allowance:
 
 
 class Database:
-    """One file, or `:memory:`, with a known schema. Safe to use from many threads."""
+    """One file, or `:memory:`, with a known schema. Safe to use from many threads.
 
-    def __init__(self, path: Path | str, schemas: Sequence[str], *, mode: Mode) -> None:
+    What is read and then closed has one allowance for everything; what is written, or is `lasting`
+    (read for as long as somebody looks at it), has one for each statement.
+    """
+
+    def __init__(
+        self, path: Path | str, schemas: Sequence[str], *, mode: Mode, lasting: bool = False
+    ) -> None:
         """`schemas` holds the first version's statements and what each later one adds to them.
 
         An older file is read as it is; one that is written is brought up to date first.
@@ -93,7 +99,7 @@ class Database:
         self.path = path
         self.version = len(schemas)
         self.lock = threading.RLock()
-        self._writes = mode != "read"
+        self._writes, self._lasts = mode != "read", lasting or mode != "read"
         in_memory = str(path) == ":memory:"
         if not in_memory:
             _check_place(Path(path), mode)
@@ -182,8 +188,8 @@ class Database:
         return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]
 
     def _new_statement(self) -> None:
-        """A run that is being written has no end; each of its statements has one."""
-        if self._writes:
+        """A run that is being written or looked at has no end; each of its statements has one."""
+        if self._lasts:
             self._taken.steps = self._taken.handed_out = self._taken.unpacked = 0
 
     def pack(self, content: bytes) -> bytes:
