@@ -78,7 +78,7 @@ def command(
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
-    3 some trials have no verdict, 130 interrupted.
+    3 some trials have no verdict, 4 no place to write to, 130 interrupted, 143 terminated.
     """
     if resume:
         settings = resumed_settings(resume, runs_dir, _told(context, given))

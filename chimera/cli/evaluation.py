@@ -9,18 +9,21 @@ from pathlib import Path
 import msgspec
 
 from chimera.cli.display import create_display, print_summary
-from chimera.cli.terminal import echo
-from chimera.errors import ExitCode
+from chimera.cli.terminal import Terminated, echo
+from chimera.errors import ExitCode, StoreError
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Interrupted
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
     exit_code,
-    interruption,
+    how_to_go_on,
     prepare,
     write_output,
 )
+from chimera.eval.runs.files import discard_if_empty
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
 
 
@@ -47,27 +50,45 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
 
 def drive(prepared: PreparedRun, output: Output) -> int:
     """Run under a display, then write, print and gate the result."""
+    store = prepared.open_store(output.runs, output.resume)
+    try:
+        return _driven(prepared, store, output)
+    finally:
+        if output.resume is None:
+            discard_if_empty(store)
+        store.close()
+
+
+def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
     began = time.monotonic()
-    with prepared.open_store(output.runs, output.resume) as store:
-        try:
-            with create_display(as_json=output.as_json) as display:
-                result = prepared.harness(store, display).run()
-        except Interrupted:
-            echo(f"\n{interruption(store)}", err=True)
-            return ExitCode.INTERRUPTED
-        if output.file is not None:
-            write_output(result, output.file)
-        if output.as_json:
-            summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
-            echo(msgspec.json.encode(summary).decode())
-        else:
-            elapsed = time.monotonic() - began
-            print_summary(result, samples=prepared.samples, elapsed=elapsed)
-        code = exit_code(result, output.fail_under)
-        if code is ExitCode.GATE:
-            rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
-            echo(f"gate not met: {rate}", err=True)
-        return code
+    code: ExitCode | None = None
+    try:
+        with create_display(as_json=output.as_json) as display:
+            result = prepared.harness(store, display).run()
+    except Interrupted as interruption:
+        terminated = isinstance(interruption.__cause__, Terminated)
+        code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
+        echo(f"\nInterrupted: {how_to_go_on(store)}", err=True)
+        result = EvalResult.of(store, stopped="interrupted")
+    except StoreError as error:
+        raise StoreError(f"{error}; {how_to_go_on(store)}") from None
+    if output.file is not None:
+        write_output(result, output.file)
+    if output.as_json:
+        summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
+        echo(msgspec.json.encode(summary).decode())
+    elif result.total:
+        elapsed = time.monotonic() - began
+        print_summary(result, samples=prepared.samples, elapsed=elapsed)
+    return code if code is not None else _gated(result, output.fail_under)
+
+
+def _gated(result: EvalResult, fail_under: float | None) -> ExitCode:
+    code = exit_code(result, fail_under)
+    if code is ExitCode.GATE:
+        rate = f"{result.pass_rate:.4f} is under --fail-under {fail_under:g}"
+        echo(f"gate not met: {rate}", err=True)
+    return code
 
 
 def _print_plan(prepared: PreparedRun) -> None:

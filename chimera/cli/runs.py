@@ -13,7 +13,7 @@ from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_text
-from chimera.eval.runs.files import SUFFIX, find_run, runs_dir, summary_row
+from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir, summary_row
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
@@ -32,7 +32,7 @@ def list_runs(*, runs_dir: Path | None, as_json: bool) -> None:
     """The runs of a directory, newest last."""
     directory = _directory(runs_dir)
     rows = []
-    for path in sorted(directory.glob(f"*{SUFFIX}")):
+    for path in run_files(directory):
         try:
             with RunStore(path) as store:
                 rows.append(summary_row(store))
@@ -198,8 +198,7 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
 def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
     """Remove stored RUNS."""
     for path in [find_run(name, _directory(runs_dir)) for name in runs]:
-        for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-            file.unlink(missing_ok=True)
+        remove_run(path)
         echo(f"removed {path}")
 
 

@@ -10,17 +10,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any, Protocol
 
 import msgspec
 
 from chimera import __version__
+from chimera.activity import heard
 from chimera.agents.base import Agent, as_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
-from chimera.errors import UsageError
+from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.runs.files import no_room_for
+from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.store import RunStore, StoredBudget
@@ -41,16 +45,21 @@ __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"
 
 
 class Observer(Protocol):
-    """Told what happens in a run; `started` and `finished` may come from any thread."""
+    """Told what happens in a run; all but `planned` may come from any thread.
+
+    `doing` is what a trial does now ("" for nothing to tell), and how many seconds it will wait.
+    """
 
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
 class SilentObserver:
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
@@ -71,7 +80,7 @@ Planned = tuple[Any, int, Agent | Submitter]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after what was done has been stored."""
+    """Ctrl-C or the like (its cause), after what was done has been stored."""
 
 
 @dataclass
@@ -97,22 +106,30 @@ class Harness:
     observer: Observer = field(default_factory=SilentObserver)
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
+    #: The same, for what every trial would meet: a wrong key, no connection.
+    first_breaker: int = 3
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
         if self.samples < 1:
             raise UsageError(f"samples must be at least 1, got {self.samples}")
-        store = self._open_store()
-        budget = StoredBudget(self.budget, store) if self.budget is not None else None
         plan = self._plan()
         if not plan:
             raise UsageError(f"{self.benchmark.name()}: no task to run")
+        store = self._open_store()
+        with held(store.path):
+            return self._run(plan, store)
+
+    def _run(self, plan: Plan, store: RunStore) -> EvalResult:
+        budget = StoredBudget(self.budget, store)
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
         def work(spec: TrialSpec) -> TrialRecord:
-            self.observer.started(spec.task["id"], spec.sample)
-            return run_trial(spec, budget=budget, checkpoint=store.write)
+            trial = spec.task["id"], spec.sample
+            self.observer.started(*trial)
+            with heard(partial(self.observer.doing, *trial)):
+                return run_trial(spec, budget=budget, checkpoint=store.write)
 
         cores = os.cpu_count() or 1
         workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
@@ -133,17 +150,27 @@ class Harness:
     ) -> str | None:
         """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
-        streak = _Streak(self.breaker)
+        streak = _Streak(self.breaker, self.first_breaker)
+        no_room = no_room_for(store.path)
+        if no_room:
+            raise StoreError(no_room)
         try:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
                     self.observer.finished(stored)
-                    if stopped is None and (stopped := streak.reason_to_stop(stored)):
+                    stopped = stopped or streak.reason_to_stop(stored)
+                    no_room = no_room or no_room_for(store.path)
+                    if stopped or no_room:
                         executor.finish()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interruption:
             close_open_environments()
-            raise Interrupted from None
+            raise Interrupted from interruption
+        except (OSError, StoreError):  # of the run's file, or of what the observer writes to
+            close_open_environments()
+            raise
+        if no_room:  # the trials that were under way have been stored in what was left
+            raise StoreError(no_room)
         return stopped
 
     def _plan(self) -> Plan:
@@ -257,8 +284,8 @@ class _Streak:
     Only what no answer can bring about counts: ten hostile answers must not end a run.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._count, self._last = limit, 0, ""
+    def __init__(self, limit: int, first: int) -> None:
+        self._limit, self._first, self._count, self._last = limit, first, 0, ""
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":
@@ -266,10 +293,11 @@ class _Streak:
             return None
         if record.error.boundary == "budget":
             return f"the budget is used up: {record.error.message}"
-        fault = re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
+        everywhere = record.error.everywhere
+        fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
         self._count = self._count + 1 if fault == self._last else 1
         self._last = fault
-        if self._count >= self._limit:
+        if self._count >= (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
 

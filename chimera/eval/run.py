@@ -5,6 +5,7 @@ result = run(RunSettings(benchmark="human-eval", model="local/smollm2", limit="5
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections import Counter
@@ -19,12 +20,12 @@ import msgspec
 from chimera.agents import Agent, as_agent, create_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available
-from chimera.errors import ExitCode, UsageError
+from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
-from chimera.eval.registry import create_benchmark
-from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.registry import benchmark_class, create_benchmark
+from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.store import RunStore
@@ -33,6 +34,9 @@ from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
+
+EMBEDDED_MODEL = "local/smollm2"
+MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -182,10 +186,41 @@ def run(
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
     prepared = prepare(settings, api_key=api_key)
-    result = prepared.harness(prepared.open_store(runs, resume), observer).run()
+    store = prepared.open_store(runs, resume)
+    try:
+        result = prepared.harness(store, observer).run()
+    except BaseException:
+        if resume is None:
+            discard_if_empty(store)
+        raise
     if output is not None:
         write_output(result, output)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedModels:
+    """What is taken where no model was named, and the line that says so."""
+
+    model: str
+    options: tuple[str, ...]  # of the benchmark: the models of its customers
+    note: str
+
+
+def assume_models(benchmark: str, options: Sequence[str] = ()) -> AssumedModels:
+    """The model of the usual variables, else the embedded one, which then plays customers too."""
+    named = (os.environ.get(variable) for variable in MODEL_VARIABLES)
+    model = next(filter(None, named), EMBEDDED_MODEL)
+    more: tuple[str, ...] = ()
+    cls = benchmark_class(benchmark)
+    if model == EMBEDDED_MODEL and issubclass(cls, DatasetBenchmark):
+        given = pairs(options, "--option")
+        roles = [each.name for each in fields(cls.option_type) if each.name.endswith("_model")]
+        preset = {each.name: each.default for each in fields(cls.option_type)}
+        more = tuple(f"{role}={model}" for role in roles if preset[role] and role not in given)
+    also = "".join(f", {text.partition('=')[0].replace('_', ' ')} too" for text in more)
+    note = f"no --model was given: {model}{also} (CHIMERA_MODEL names another)"
+    return AssumedModels(model, more, note)
 
 
 def stored_settings(
@@ -289,8 +324,8 @@ def write_output(result: EvalResult, file: Path) -> None:
     try:
         write_atomically(file, content)
     except OSError as error:
-        raise UsageError(
-            f"--output {file}: {error.strerror}; the run is stored all the same"
+        raise StoreError(
+            f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"
         ) from None
 
 
@@ -298,15 +333,15 @@ def exit_code(result: EvalResult, fail_under: float | None = None) -> ExitCode:
     """Whether the run is complete and good enough."""
     if result.errored or result.not_run:
         return ExitCode.INCOMPLETE
-    if fail_under is not None and result.pass_rate < fail_under:
+    if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 
 
-def interruption(store: RunStore) -> str:
-    """What to tell a person who interrupted the run of this store."""
+def how_to_go_on(store: RunStore) -> str:
+    """What is stored of a run that was cut short, and the command that does the rest."""
     partial = EvalResult.of(store)
-    return (
-        f"Interrupted: {partial.total} of {partial.planned} trials are stored.\n"
-        f"  Go on with: chimera eval --resume {Path(store.path)}"
-    )
+    if not partial.total and not partial.spent:
+        return "nothing was stored"
+    stored = f"{partial.total} of {partial.planned} trials are stored"
+    return f"{stored}; go on with: chimera eval --resume {Path(store.path)}"

@@ -63,7 +63,9 @@ class TaskEvalResult:
 class EvalResult:
     """Counts of a run; `results` and everything per task are read from the store when asked for.
 
-    `pass_rate` is passed / total, so that an error never raises it.
+    `pass_rate` is passed / total, so that an error never raises it; the interval is over verdicts.
+    Without a verdict there is neither. `spent` is what the run paid, with what was paid for trials
+    that were killed, of which nothing else is stored.
     """
 
     benchmark: str
@@ -74,7 +76,8 @@ class EvalResult:
     planned: int
     total_cost: float | None
     usage: Usage
-    interval: stats.Interval
+    spent: float
+    interval: stats.Interval | None
     stopped: str | None
     store: RunStore
 
@@ -105,14 +108,20 @@ class EvalResult:
             planned=planned if planned is not None else manifest.get("planned", total),
             total_cost=None if unknown else cost,
             usage=usage,
-            interval=_interval(store, counts["passed"], total),
+            spent=store.spent(),
+            interval=_interval(store),
             stopped=stopped,
             store=store,
         )
 
     @property
-    def pass_rate(self) -> float:
-        return self.passed / self.total if self.total else 0.0
+    def pass_rate(self) -> float | None:
+        return self.passed / self.total if self.judged else None
+
+    @property
+    def judged(self) -> int:
+        """Trials that have a verdict."""
+        return self.passed + self.failed
 
     @property
     def not_run(self) -> int:
@@ -195,10 +204,11 @@ class EvalResult:
             "errored": self.errored,
             "not_run": self.not_run,
             "pass_rate": self.pass_rate,
-            "interval": list(self.interval),
+            "interval": None if self.interval is None else list(self.interval),
             "bounds": list(self.bounds),
             "corrected_pass_rate": self.corrected_pass_rate,
             "total_cost": self.total_cost,
+            "spent": self.spent,
             "usage": {
                 "input_tokens": self.usage.input_tokens,
                 "output_tokens": self.usage.output_tokens,
@@ -218,7 +228,7 @@ class EvalResult:
         official, corrected = (
             (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         )
-        if corrected == official or not self.total:
+        if corrected == official:
             return None
         return float((self.passed - official + corrected) / self.total)
 
@@ -228,19 +238,24 @@ def benchmark_of(manifest: Mapping[str, JSON]) -> str:
     return str(manifest.get("identity", {}).get("benchmark", "?"))
 
 
-def _by_task(store: RunStore) -> Iterator[tuple[str, int, int]]:
+def _by_task(
+    store: RunStore, query: str = "SELECT task_id, status FROM trials"
+) -> Iterator[tuple[str, int, int]]:
     """Each task with its trials and how many of them passed."""
-    query = "SELECT task_id, status FROM trials ORDER BY task_id"
-    for task, trials in groupby(store.rows(tuple[str, str], query), key=itemgetter(0)):
+    rows = store.rows(tuple[str, str], f"{query} ORDER BY task_id")
+    for task, trials in groupby(rows, key=itemgetter(0)):
         passed = [status == "passed" for _, status in trials]
         yield task, len(passed), sum(passed)
 
 
-def _interval(store: RunStore, passed: int, total: int) -> stats.Interval:
-    """Wilson's for one sample a task, else one over whole tasks."""
-    tasks = [(count, passes) for _, count, passes in _by_task(store)]
+def _interval(store: RunStore) -> stats.Interval | None:
+    """Over verdicts: Wilson's for one sample a task, else one over whole tasks."""
+    query = "SELECT task_id, status FROM trials WHERE status IN ('passed', 'failed')"
+    tasks = [(count, passes) for _, count, passes in _by_task(store, query)]
+    if not tasks:
+        return None
     if all(count == 1 for count, _ in tasks):
-        return stats.wilson(passed, total)
+        return stats.wilson(sum(passes for _, passes in tasks), len(tasks))
     return stats.clustered_bootstrap(
         [[1.0] * passes + [0.0] * (count - passes) for count, passes in tasks]
     )
