@@ -9,8 +9,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from chimera.cli.evaluation import Output, run_evaluation
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.evaluation import Output, Reports, run_evaluation
+from chimera.cli.options import (
+    config_option,
+    json_option,
+    option,
+    report_options,
+    runs_dir_option,
+)
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
 
@@ -49,6 +55,7 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
 @runs_dir_option
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
+@report_options
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
@@ -60,6 +67,9 @@ def command(
     resume: str | None,
     runs_dir: Path | None,
     output: Path | None,
+    junit: Path | None,
+    ctrf: Path | None,
+    github: bool | None,
     fail_under: float | None,
     dry_run: bool,
     as_json: bool,
@@ -86,7 +96,8 @@ def command(
         settings = RunSettings(**given)
     else:
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
-    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
+    reports = Reports(output, junit, ctrf, github)
+    target = Output(runs_dir, resume, reports, fail_under, as_json, dry_run)
     return run_evaluation(settings, target, api_key=api_key)
 
 

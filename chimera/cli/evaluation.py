@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import msgspec
 
-from chimera.cli.display import create_display, print_summary
+from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
 from chimera.eval.data.datasets import DatasetBenchmark
@@ -20,11 +22,38 @@ from chimera.eval.run import (
     how_to_go_on,
     prepare,
     write_output,
+    write_report,
 )
+from chimera.eval.runs.ci import annotations, ctrf, junit, step_summary
 from chimera.eval.runs.files import discard_if_empty
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
-from chimera.text import one_line
+from chimera.text import one_line, printable
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What is written of a finished run beside its file."""
+
+    file: Path | None = None
+    junit: Path | None = None
+    ctrf: Path | None = None
+    github: bool | None = None  # None: where GitHub's runner says that it is one
+
+    def write(self, result: EvalResult) -> None:
+        if self.file is not None:
+            write_output(result, self.file)
+        for path, lines in ((self.junit, junit), (self.ctrf, ctrf)):
+            if path is not None:
+                text = "".join(f"{line}\n" for line in lines(result.store))
+                write_report(result, path, text.encode())
+        wanted = os.environ.get("GITHUB_ACTIONS") == "true" if self.github is None else self.github
+        if wanted:
+            for line in annotations(result, headline(result)):
+                click.echo(printable(line), err=True)
+            if page := os.environ.get("GITHUB_STEP_SUMMARY"):
+                with Path(page).open("a", encoding="utf-8") as file:
+                    file.write(step_summary(result, headline(result)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +62,7 @@ class Output:
 
     runs: Path | None = None
     resume: str | None = None
-    file: Path | None = None
+    reports: Reports = Reports()
     fail_under: float | None = None
     as_json: bool = False
     dry_run: bool = False
@@ -72,8 +101,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
         result = EvalResult.of(store, stopped="interrupted")
     except StoreError as error:
         raise StoreError(f"{error}; {how_to_go_on(store)}") from None
-    if output.file is not None:
-        write_output(result, output.file)
+    output.reports.write(result)
     if output.as_json:
         summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
         echo(msgspec.json.encode(summary).decode())

@@ -158,7 +158,7 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
     "--format",
     "kind",
     default="jsonl",
-    help="jsonl, json, predictions, atif (trajectories), or one of the benchmark's own: swe-bench.",
+    help="jsonl, json, predictions, junit, ctrf, atif (trajectories), or the benchmark's own.",
 )
 @option(
     "--output",

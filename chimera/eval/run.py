@@ -320,7 +320,11 @@ def write_output(result: EvalResult, file: Path) -> None:
     document = {**result.summary(), "results": [msgspec.to_builtins(r) for r in result.results]}
     if result.stopped:
         document["stopped"] = result.stopped
-    content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    write_report(result, file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+
+
+def write_report(result: EvalResult, file: Path, content: bytes) -> None:
+    """A file about a run, written whole or not at all."""
     try:
         write_atomically(file, content)
     except OSError as error:

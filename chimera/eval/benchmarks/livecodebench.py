@@ -146,7 +146,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     def dataset(self) -> Dataset:
         return self._dataset(self.settings.scenario)
 
-    def _dataset(self, scenario: Scenario) -> Dataset:
+    def _dataset(self, scenario: str) -> Dataset:
         """For code generation the upstream shards come first: the directory they lie in."""
         files = FILES[scenario]
         if scenario != "codegeneration":
