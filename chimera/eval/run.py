@@ -17,19 +17,18 @@ from typing import Any
 
 import msgspec
 
-from chimera.agents import Agent, as_agent, create_agent
+from chimera.agents import Agent, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available
 from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
+from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
 from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.store import RunStore
-from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers.meter import TrialLimits
@@ -161,13 +160,22 @@ class PreparedRun:
         return found
 
 
-def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun:
+def prepare(
+    settings: RunSettings,
+    *,
+    api_key: str | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
+) -> PreparedRun:
     """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
 
-    `api_key` is no setting, so that it is never stored.
+    `api_key` is no setting, so that it is never stored. Objects of one's own count instead of the
+    settings' names.
     """
-    benchmark = settings.create_benchmark()
-    agent = chosen_agent(settings, benchmark, api_key=api_key)
+    if benchmark is None:
+        benchmark = settings.create_benchmark()
+    if agent is None:
+        agent = chosen_agent(settings, benchmark, api_key=api_key)
     tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
     environment = settings.environment or choose_backend(
         benchmark, needs_commands=as_agent(agent).needs_environment
@@ -183,9 +191,11 @@ def run(
     output: Path | None = None,
     observer: Observer | None = None,
     api_key: str | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key)
+    prepared = prepare(settings, api_key=api_key, benchmark=benchmark, agent=agent)
     store = prepared.open_store(runs, resume)
     try:
         result = prepared.harness(store, observer).run()
@@ -251,11 +261,9 @@ def chosen_agent(
 ) -> Agent | Submitter:
     """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
     name = settings.agent or benchmark.default_agent
-    options = pairs(settings.agent_option, "--agent-option")
-    if name.partition(":")[0] in SUBMITTERS:
-        return create_submitter(name, options)
-    agent = create_agent(
+    agent = named_agent(
         name,
+        benchmark,
         model=settings.model,
         temperature=settings.temperature,
         max_steps=settings.max_steps,
@@ -264,15 +272,12 @@ def chosen_agent(
         base_url=settings.base_url,
         api_key=api_key,
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
-        options=options,
-        others=SUBMITTERS,
+        options=pairs(settings.agent_option, "--agent-option"),
     )
-    if not isinstance(agent, (Agent, Submitter)):
-        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():
             provider.required_price()  # money cannot be kept of what has no known price
-    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
+    return agent
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:

@@ -250,6 +250,9 @@ def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | Non
         result = agent.run(prompt, env)
     else:
         result = _within(lambda: agent.run(prompt, env), seconds, env)
+    if not isinstance(result, (AgentResult, str)):
+        kind = type(result).__name__
+        raise AgentError(f"the agent returned {kind}, not a text or an AgentResult")
     return AgentResult(result) if isinstance(result, str) else result
 
 
