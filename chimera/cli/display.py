@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -238,32 +239,40 @@ def _costs(result: EvalResult) -> str:
 
 
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
-    """The end of a run: rate with interval, errors apart, cost, times, reasons, next commands."""
+    """The end of a run, as `summary_lines` has it."""
     echo("")
-    echo(headline(result))
+    for line in summary_lines(result, samples=samples, elapsed=elapsed):
+        echo(line)
+
+
+def summary_lines(
+    result: EvalResult, *, samples: int = 1, elapsed: float | None = None
+) -> Iterator[str]:
+    """Rate with interval, errors apart, cost, times, reasons, next commands."""
+    yield headline(result)
     for k in dict.fromkeys((samples,)):
         at, hat = result.pass_at(k), result.pass_hat(k)
         if k > 1 and at is not None and hat is not None:
-            echo(f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
+            yield (f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
     if (corrected := result.corrected_pass_rate) is not None:
-        echo(f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
+        yield (f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
     usage = result.usage
     p50, p95 = result.durations()
     wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""
-    echo(
+    yield (
         f"  cost {_costs(result)}   tokens {usage.input_tokens:,} in, "
         f"{usage.output_tokens:,} out   seconds a trial p50 {p50:.2f}, p95 {p95:.2f}{wall}"
     )
     reasons = result.reasons()
     if reasons:
-        echo("  why not:")
+        yield ("  why not:")
         for why, count in reasons:
-            echo(f"    {count:>5} × {why}")
+            yield (f"    {count:>5} × {why}")
     if result.stopped:
-        echo(f"  stopped early: {first_line(result.stopped, 300)}")
+        yield (f"  stopped early: {first_line(result.stopped, 300)}")
     if str(result.store.path) != ":memory:":
-        echo(f"  run: {result.store.path}")
+        yield (f"  run: {result.store.path}")
         name = Path(result.store.path).stem
-        echo(f"  next: chimera runs show {name}   chimera compare {name} OTHER")
+        yield (f"  next: chimera runs show {name}   chimera compare {name} OTHER")
         if result.errored or result.not_run:
-            echo(f"        chimera eval --resume {name}   (runs what has no verdict)")
+            yield (f"        chimera eval --resume {name}   (runs what has no verdict)")

@@ -167,7 +167,10 @@ class Engine:
             # The step that failed is at the end of the one stream, what it came to of the other.
             log = done.stdout.decode("utf-8", "replace").strip()[-BUILD_LOG:]
             said = done.stderr.decode("utf-8", "replace").strip()[-BUILD_LOG:]
-            raise EnvironmentFault(f"docker build: {log}\n{said}", retryable=passing(said))
+            last = (said or log).splitlines()[-1:] or [f"exit code {done.returncode}"]
+            raise EnvironmentFault(
+                f"docker build: {last[0]}\n{log}\n{said}", retryable=passing(said)
+            )
 
     def workdir_of(self, image: str) -> str | None:
         """The image's own working directory, unless it is the root."""
