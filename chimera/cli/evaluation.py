@@ -24,7 +24,7 @@ from chimera.eval.run import (
     write_output,
     write_report,
 )
-from chimera.eval.runs.ci import annotations, ctrf, junit, step_summary
+from chimera.eval.runs.ci import ctrf, github_commands, junit, step_summary
 from chimera.eval.runs.files import discard_if_empty
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
@@ -49,7 +49,7 @@ class Reports:
                 write_report(result, path, text.encode())
         wanted = os.environ.get("GITHUB_ACTIONS") == "true" if self.github is None else self.github
         if wanted:
-            for line in annotations(result, headline(result)):
+            for line in github_commands(result, headline(result)):
                 click.echo(printable(line), err=True)
             if page := os.environ.get("GITHUB_STEP_SUMMARY"):
                 with Path(page).open("a", encoding="utf-8") as file:

@@ -100,7 +100,7 @@ def _ctrf_test(trial: TaskEvalResult) -> dict[str, JSON]:
     return test
 
 
-def annotations(result: EvalResult, headline: str) -> Iterator[str]:
+def github_commands(result: EvalResult, headline: str) -> Iterator[str]:
     """GitHub's workflow commands: the headline, and the reasons by how often they came."""
     yield f"::notice title=chimera::{_command_text(headline)}"
     for reason, count in result.reasons(MOST_REASONS):
