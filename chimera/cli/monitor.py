@@ -42,6 +42,9 @@ class Monitor:
             self.running[task_id, sample] = time.time()
         self.observer.started(task_id, sample)
 
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
+        self.observer.doing(task_id, sample, what, seconds)
+
     def finished(self, record: TrialRecord) -> None:
         with self._lock:
             self.running.pop((record.task_id, record.sample), None)

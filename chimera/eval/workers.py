@@ -26,6 +26,7 @@ class Surroundings:
     budget: Budget | None
     checkpoint: Callable[[TrialRecord], object]
     started: Callable[[str, int], None]
+    doing: Callable[[str, int, str, float], None] = lambda *_: None
 
 
 class Executor(Protocol[TakenT, GivenT]):
