@@ -10,7 +10,13 @@ import click
 from click.core import ParameterSource
 
 from chimera.cli.evaluation import Output, run_evaluation
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.options import (
+    config_option,
+    controls_option,
+    json_option,
+    option,
+    runs_dir_option,
+)
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
 
@@ -42,6 +48,7 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--seed", type=int, help="Seed; sample n uses seed + n.")
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
 @option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
 @option("--option", "-o", multiple=True, help="KEY=VALUE for the benchmark; repeatable.")
@@ -75,6 +82,7 @@ def command(
       chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
+      chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,

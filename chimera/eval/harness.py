@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import re
@@ -13,14 +12,13 @@ from dataclasses import asdict, dataclass, field
 from pathlib import Path
 from typing import Any, Protocol
 
-import msgspec
-
 from chimera import __version__
 from chimera.agents.base import Agent, as_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.store import RunStore, StoredBudget
@@ -29,12 +27,11 @@ from chimera.eval.trial import (
     Submitter,
     TrialSpec,
     close_open_environments,
-    run_trial,
 )
-from chimera.eval.values import Submission, Task, TrialRecord, Verdict
+from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_digest
 from chimera.eval.workers import ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
-from chimera.text import storable, storable_value
+from chimera.text import storable
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -95,6 +92,8 @@ class Harness:
     predictions: Sequence[Planned] | None = None  # stored answers, not an agent
     manifest: dict[str, JSON] = field(default_factory=dict)
     observer: Observer = field(default_factory=SilentObserver)
+    #: When known answers are graded beside those of the agent; see `chimera.eval.controls`.
+    controls: Mode = "auto"
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
 
@@ -110,12 +109,18 @@ class Harness:
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
+        controls = Controls(
+            self.controls, store=machine_store(), keep=store.add_control, budget=budget
+        )
+
         def work(spec: TrialSpec) -> TrialRecord:
             self.observer.started(spec.task["id"], spec.sample)
-            return run_trial(spec, budget=budget, checkpoint=store.write)
+            return controls.run(spec, checkpoint=store.write)
 
         cores = os.cpu_count() or 1
         workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
+        if self.controls == "first":
+            self._make_controls(controls, plan, workers)
         executor = ThreadExecutor(work, min(workers, len(plan)))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
@@ -124,6 +129,14 @@ class Harness:
             planned=len(plan),
             stopped=stopped,
         )
+
+    def _make_controls(self, controls: Controls, plan: Plan, workers: int) -> None:
+        """All of them, before any agent is asked."""
+        tasks = {task["id"]: task for task, _, _ in plan}.values()
+        made = controls.make_all(self.benchmark, tasks, self._start(), workers=workers)
+        with closing(made):
+            for _ in made:
+                pass
 
     def _drive(
         self,
@@ -272,23 +285,6 @@ class _Streak:
         if self._count >= self._limit:
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
-
-
-def content_digest(value: JSON) -> str:
-    try:
-        encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
-    except UnicodeEncodeError:  # lone surrogates
-        cleaned = storable_value(value)
-        encoded = msgspec.json.encode(cleaned, enc_hook=_encode_other, order="sorted")
-    return hashlib.sha256(encoded).hexdigest()[:32]
-
-
-def _encode_other(value: object) -> object:
-    if isinstance(value, Path | range | complex):
-        return repr(value)
-    if hasattr(value, "__dict__"):
-        return vars(value)
-    raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
 
 
 def _start_name(factory: object) -> str:

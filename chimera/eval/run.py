@@ -21,6 +21,7 @@ from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
 from chimera.eval.registry import create_benchmark
@@ -60,6 +61,7 @@ class RunSettings:
     cache: bool = False
     retries: int = 2
     base_url: str | None = None
+    controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
 
@@ -129,6 +131,7 @@ class PreparedRun:
             tasks=self.tasks,
             predictions=self.answers,
             manifest=self.manifest(),
+            controls=settings.controls,
             observer=observer or SilentObserver(),
         )
 

@@ -17,8 +17,17 @@ import msgspec
 from msgspec import Meta
 
 from chimera.errors import StoreError, UsageError
+from chimera.eval.runs import control_store
 from chimera.eval.runs.database import Database, Mode, encode
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import (
+    Control,
+    ControlStatus,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
 from chimera.text import storable, storable_value, with_texts
@@ -26,7 +35,7 @@ from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
 
-FORMAT = 1
+FORMAT = 2
 
 _SCHEMA = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
@@ -40,6 +49,7 @@ CREATE TABLE trials (
     cost REAL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
     cached_tokens INTEGER NOT NULL, steps INTEGER NOT NULL, duration REAL NOT NULL,
     attempts INTEGER NOT NULL, started REAL NOT NULL, stop_reason TEXT NOT NULL,
+    positive TEXT, negative TEXT, identity TEXT,
     UNIQUE (task_id, sample)
 );
 CREATE TABLE submissions (
@@ -65,7 +75,7 @@ CREATE TABLE spending (amount REAL NOT NULL);
 CREATE TABLE trajectories (
     trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE, steps BLOB NOT NULL
 );
-"""
+""" + control_store.SCHEMA.lstrip()
 
 
 #: What columns hold: checked when they are read, and before they are written.
@@ -101,6 +111,12 @@ class _Costs(NamedTuple):
     attempts: Count
     started: Seconds
     stop_reason: str
+
+
+class _Control(NamedTuple):
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+    identity: str | None
 
 
 class _Submission(NamedTuple):
@@ -149,6 +165,7 @@ _COSTS = (
     "cost, input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
     "stop_reason"
 )
+_CONTROL = "positive, negative, identity"
 #: The keys of a manifest that are read, with what they must be; others are as they are.
 _MANIFEST: Mapping[str, Any] = {
     "environment": str | None,
@@ -274,18 +291,19 @@ class RunStore:
         )
         key = _checked((record.task_id, record.sample, record.digest), _Key)
         trial = self._execute(
-            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}) "
-            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
-            (*key, *_outcome(record), *_costs(record)),
+            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}, {_CONTROL}) "
+            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
+            (*key, *_outcome(record), *_costs(record), *_control(record)),
         ).lastrowid
         assert trial is not None
         return trial
 
     def _update(self, trial: int, record: TrialRecord) -> None:
-        columns = f"{_OUTCOME}, {_COSTS}"
+        columns = f"{_OUTCOME}, {_COSTS}, {_CONTROL}"
+        places = "?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?"
         self._execute(
-            f"UPDATE trials SET ({columns}) = (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?) WHERE id = ?",
-            (*_outcome(record), *_costs(record), trial),
+            f"UPDATE trials SET ({columns}) = ({places}) WHERE id = ?",
+            (*_outcome(record), *_costs(record), *_control(record), trial),
         )
 
     def _write_submission(self, trial: int, submission: Submission) -> None:
@@ -328,9 +346,11 @@ class RunStore:
             "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)", (trial, *_checked(row, _Call))
         )
 
-    def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
+    def replace_verdict(
+        self, record: TrialRecord, verdict: Verdict, control: TrialControls | None = None
+    ) -> None:
         """Put a newer verdict in the place of a stored trial's."""
-        graded = storable_value(replace(record, verdict=verdict, error=None))
+        graded = storable_value(replace(record, verdict=verdict, error=None, control=control))
         with self._database.transaction():
             trial = self._trial_id(record.task_id, record.sample)
             self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
@@ -338,6 +358,21 @@ class RunStore:
             assert graded.verdict is not None
             self._write_verdict(trial, graded.verdict)
             self._update(trial, graded)
+
+    # Controls
+
+    def add_control(self, control: Control) -> None:
+        """Keep with the run what a known answer came to where its trials were graded."""
+        clean = storable_value(control)
+        kept = replace(clean, why=redact(clean.why), log=redact(clean.log))
+        with self._database.transaction():
+            self._execute(control_store.INSERT, control_store.row_of(kept))
+
+    def controls(self, identity: str | None = None) -> list[Control]:
+        """Those of one identity, or all."""
+        where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
+        query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
+        return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
 
     def is_new(self) -> bool:
         return not any(self.rows(tuple[int], "SELECT 1 FROM trials LIMIT 1"))
@@ -387,8 +422,8 @@ class RunStore:
         """The trials of a condition, with their numbers."""
         query = (
             f"SELECT t.id, {_KEY}, t.status, t.score, t.why, error_boundary, error_message, "
-            f"error_retryable, {_COSTS}, v.passed, v.score, v.why, v.metrics, v.evidence, "
-            "s.text, s.form, s.raw, s.data FROM trials t "
+            f"error_retryable, {_COSTS}, {_CONTROL}, v.passed, v.score, v.why, v.metrics, "
+            "v.evidence, s.text, s.form, s.raw, s.data FROM trials t "
             "LEFT JOIN verdicts v ON v.trial = t.id "
             f"LEFT JOIN submissions s ON s.trial = t.id {where}"
         )
@@ -399,7 +434,7 @@ class RunStore:
         with self._database.reading():
             (trial,) = _checked(row[:1], tuple[Count])
             key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
-            costs = _checked(row[10:19], _Costs)
+            costs, control = _checked(row[10:19], _Costs), _checked(row[19:22], _Control)
         error = None
         if outcome.boundary is not None:
             error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
@@ -407,8 +442,8 @@ class RunStore:
             task_id=key.task_id,
             sample=key.sample,
             digest=key.digest,
-            submission=self._submission(trial, row[24:], whole=whole),
-            verdict=self._verdict(trial, row[19:24], whole=whole),
+            submission=self._submission(trial, row[27:], whole=whole),
+            verdict=self._verdict(trial, row[22:27], whole=whole),
             error=error,
             usage=Usage(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
             cost=costs.cost,
@@ -419,6 +454,7 @@ class RunStore:
             stop_reason=costs.stop_reason,
             calls=self._calls(trial) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
+            control=_controls_of(control),
         )
 
     def _verdict(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Verdict | None:
@@ -533,6 +569,18 @@ def _costs(record: TrialRecord) -> _Costs:
         *(record.steps, record.duration, record.attempts, record.started, record.stop_reason),
     )
     return _checked(row, _Costs)
+
+
+def _control(record: TrialRecord) -> _Control:
+    found = record.control
+    row = (None,) * 3 if found is None else (found.positive, found.negative, found.identity)
+    return _checked(row, _Control)
+
+
+def _controls_of(row: _Control) -> TrialControls | None:
+    if row.positive is None or row.negative is None:
+        return None
+    return TrialControls(row.positive, row.negative, row.identity or "")
 
 
 def _call(row: _Call) -> CallRecord:
