@@ -177,6 +177,22 @@ def money(cost: float | None) -> str:
     return "unknown" if cost is None else f"${cost:.4f}"
 
 
+def _print_worth(result: EvalResult) -> None:
+    """What the verdicts are worth: those that say nothing, and those that nothing stands behind."""
+    if result.uninformative:
+        rate = result.informative_pass_rate
+        others = "" if rate is None else f"; {rate:.1%} of the others passed"
+        echo(
+            f"  {result.uninformative} of the {result.passed} passes are uninformative: doing "
+            f"nothing passes these tasks too{others}"
+        )
+    if result.uncontrolled:
+        echo(
+            f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
+            "there is none"
+        )
+
+
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
     """The end of a run: rate with interval, errors apart, cost, times, reasons, next commands."""
     low, high = result.interval
@@ -197,6 +213,7 @@ def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None
             f"  no verdict: {result.errored} errors, {result.not_run} not run; "
             f"the rate lies between {worst:.1%} and {best:.1%}"
         )
+    _print_worth(result)
     usage = result.usage
     p50, p95 = result.durations()
     wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""

@@ -28,6 +28,7 @@ from chimera.eval.trial import Submitter, TrialSpec, run_trial
 from chimera.eval.values import (
     Control,
     ControlAnswer,
+    ControlStatus,
     Submission,
     TrialControls,
     TrialError,
@@ -115,12 +116,15 @@ class Controls:
             if wrong or (control.status == "error" and not control.of_answer):
                 return _withheld(record, found, _reason(control))
             return replace(record, control=found)
-        if _empty(record.submission):
+        if spec.benchmark.grading != "same" and _empty(record.submission):
             return replace(record, control=TrialControls())
         if not spec.benchmark.has_reference(spec.task):
             return _unsupported(record, verdict, TrialControls(positive="none"))
         control = self.control(spec, "reference")
-        found = TrialControls(positive=control.status, identity=control.identity)
+        rewarded: ControlStatus = (
+            "passed" if spec.benchmark.nothing_is_right(spec.task) else "unneeded"
+        )
+        found = TrialControls(control.status, rewarded, control.identity)
         if control.holds:
             return replace(record, control=found)
         return _withheld(record, found, _reason(control))
@@ -197,6 +201,7 @@ class Controls:
         self, benchmark: Benchmark[Any], task: Any, start: StartEnvironment
     ) -> tuple[str, str]:
         """The name of all that a verdict depends on beside the answer, and what it is made of."""
+        backend = "none" if benchmark.grading == "none" else start.backend
         shipped = type(benchmark).__module__.startswith("chimera.")
         details: dict[str, JSON] = {
             "benchmark": benchmark.name(),
@@ -204,10 +209,10 @@ class Controls:
             "grader": benchmark.grader_version,
             "options": benchmark.options(),
             "task": content_digest(task),
-            "environment": start.backend,
+            "environment": backend,
             "place": benchmark.graded_in(task, start.without_network()),
             # of code that is not ours nobody knows when it changes: its controls end with the run
-            "run": "" if shipped and start.backend else self._token,
+            "run": "" if shipped and backend else self._token,
         }
         return content_digest(details), _written(details)
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
-from chimera.environments.base import Environment, Machine
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._feature_bench import pytest_summary
@@ -140,6 +140,11 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             raise UsageError(f"{task['id']}: neither an image nor Python pins are known for it")
         return checkout.open_image(task["image"], start, prepare=lambda env: _make_start(task, env))
 
+    def graded_in(self, task: FeatureTask, start: StartEnvironment) -> JSON:
+        if task["python"]:
+            return checkout.virtualenv_identity(self._setup(task), start)
+        return start.identity(EnvironmentSpec(image=task["image"]))
+
     def _setup(self, task: FeatureTask) -> checkout.PythonSetup:
         source = Patched(self._source(task), (task["start_patch"],))
         wanted = tuple(task["pins"])
@@ -207,6 +212,8 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             "f2p_exit_code": run.exit_code,
             "p2p_failed": len(broken),
         }
+        if why and not (run.statuses or run.account.results):
+            metrics["ran"] = False
         evidence = {"tests": run.statuses, "log": run.log[-100_000:]}
         verdict = Verdict(not why, why, score=float(not why), metrics=metrics, evidence=evidence)
         runs = [run, *others.values()]

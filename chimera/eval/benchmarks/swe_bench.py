@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, Literal
 
 from chimera.cache import digest
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.wrapped import unwrapped
 from chimera.eval.benchmark import Export, StartEnvironment
 from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
@@ -108,6 +108,16 @@ class SWEBench(InstanceBenchmark):
         setup = self.setup_of(instance)
         image = local_image(setup, base_image=self.settings.base_image, keep=keep)
         return checkout.open_image(image, start, variables=setup.environment().variables())
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        instance = task["instance"]
+        if start.backend != "docker":
+            return checkout.virtualenv_identity(self.setup_of(instance), start)
+        if self._official(instance):
+            return start.identity(EnvironmentSpec(image=instance.image_name))
+        setup, settings = self.setup_of(instance), self.settings
+        image = local_image(setup, base_image=settings.base_image, keep=settings.keep_images)
+        return start.identity(EnvironmentSpec(image=image))
 
     def _official(self, instance: SWEBenchInstance) -> bool:
         """Official images where they are wanted or can be had, or where none can be built."""

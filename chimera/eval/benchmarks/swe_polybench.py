@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
-from chimera.environments.base import Environment, Machine
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
@@ -131,9 +131,13 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
-            image = f"polybench_{task['language']}_{task['id']}".lower()
-            return checkout.open_image(image, start, prepare=checkout.hide_history)
+            return checkout.open_image(_image(task), start, prepare=checkout.hide_history)
         return checkout.open_tree(base_tree(self._source(task)), start)
+
+    def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
+        if start.backend == "docker":
+            return start.identity(EnvironmentSpec(image=_image(task)))
+        return checkout.tree_identity(base_tree(self._source(task)), start)
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -222,6 +226,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         ]
         why = _why(results, missing, broken)
         metrics["witness"] = run.witnessed
+        if not results:
+            metrics["ran"] = False
         if not why and (forged := _forged(run, results, task["fail_to_pass"])):
             why = f"tampering: {forged}"
             metrics["tampering"] = True
@@ -240,6 +246,10 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
 
     def graded_as(self) -> str:
         return "SWE-PolyBench's pass rule (June 2026)"
+
+
+def _image(task: PolyBenchTask) -> str:
+    return f"polybench_{task['language']}_{task['id']}".lower()
 
 
 def localization_accuracy(gold: str, patch: str) -> dict[str, float]:

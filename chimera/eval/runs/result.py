@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
-from chimera.eval.values import Status, TrialRecord
+from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
 
@@ -23,6 +23,13 @@ class _Costs(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+
+    @property
+    def uncontrolled(self) -> bool:
+        needed = {"passed": self.negative, "failed": self.positive}
+        return self.status in needed and needed[self.status] in (None, "none", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,6 +47,9 @@ class TaskEvalResult:
     steps: int
     duration: float
     metrics: dict[str, JSON]
+    uninformative: bool = False
+    uncontrolled: bool = False
+    control: TrialControls | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> TaskEvalResult:
@@ -56,6 +66,9 @@ class TaskEvalResult:
             steps=record.steps,
             duration=round(record.duration, 6),
             metrics=dict(verdict.metrics) if verdict else {},
+            uninformative=record.uninformative,
+            uncontrolled=record.uncontrolled,
+            control=record.control,
         )
 
 
@@ -77,6 +90,11 @@ class EvalResult:
     interval: stats.Interval
     stopped: str | None
     store: RunStore
+    #: Passes that an agent which does nothing gets too, and trials of the tasks where it does.
+    uninformative: int = 0
+    rewarding_nothing: int = 0
+    #: Verdicts that no known answer stands behind.
+    uncontrolled: int = 0
 
     @classmethod
     def of(
@@ -87,13 +105,20 @@ class EvalResult:
         planned: int | None = None,
         stopped: str | None = None,
     ) -> EvalResult:
-        query = "SELECT status, cost, input_tokens, output_tokens, cached_tokens FROM trials"
+        query = (
+            "SELECT status, cost, input_tokens, output_tokens, cached_tokens, positive, negative "
+            "FROM trials"
+        )
         counts: Counter[str] = Counter()
+        rewarded: Counter[str] = Counter()
         usage, cost, unknown = Usage(), 0.0, False
         for trial in store.rows(_Costs, query):
             counts[trial.status] += 1
+            counts["uncontrolled"] += trial.uncontrolled
+            rewarded[trial.status] += trial.negative == "passed"
             usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
+        uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
         return cls(
@@ -106,6 +131,9 @@ class EvalResult:
             total_cost=None if unknown else cost,
             usage=usage,
             interval=_interval(store, counts["passed"], total),
+            uninformative=rewarded["passed"],
+            rewarding_nothing=rewarded.total(),
+            uncontrolled=uncontrolled,
             stopped=stopped,
             store=store,
         )
@@ -113,6 +141,14 @@ class EvalResult:
     @property
     def pass_rate(self) -> float:
         return self.passed / self.total if self.total else 0.0
+
+    @property
+    def informative_pass_rate(self) -> float | None:
+        """The rate over the trials of tasks that want something done; None where all do."""
+        left = self.total - self.rewarding_nothing
+        return (
+            (self.passed - self.uninformative) / left if self.rewarding_nothing and left else None
+        )
 
     @property
     def not_run(self) -> int:
@@ -194,6 +230,9 @@ class EvalResult:
             "failed": self.failed,
             "errored": self.errored,
             "not_run": self.not_run,
+            "uninformative": self.uninformative,
+            "informative_pass_rate": self.informative_pass_rate,
+            "uncontrolled": self.uncontrolled,
             "pass_rate": self.pass_rate,
             "interval": list(self.interval),
             "bounds": list(self.bounds),

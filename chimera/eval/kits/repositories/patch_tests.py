@@ -237,6 +237,7 @@ def _verdict(plan: TestPlan, application: Application, run: TestRun) -> Verdict:
     }
     if official.ungradable:
         metrics["ungradable"] = True
+        metrics["ran"] = run.result.timed_out
     if run.result.timed_out:
         metrics.update(timed_out=True, timeout=plan.timeout)
     if run.tampered:
