@@ -141,8 +141,8 @@ class Controls:
         if known is None:
             return None
         found = TrialControls(positive=known.status, identity=known.identity)
-        error = TrialError("environment", f"{_reason(known)}; no agent was asked")
-        return replace(_stopped(spec, error), control=found)
+        foreseen = TrialError("environment", f"{_reason(known)}; no agent was asked")
+        return replace(_stopped(spec, foreseen), control=found)
 
     def _prove(self, spec: TrialSpec) -> None:
         """Before the first call of a run: one reference, where that takes a moment."""

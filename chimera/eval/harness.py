@@ -133,10 +133,8 @@ class Harness:
     def _make_controls(self, controls: Controls, plan: Plan, workers: int) -> None:
         """All of them, before any agent is asked."""
         tasks = {task["id"]: task for task, _, _ in plan}.values()
-        made = controls.make_all(self.benchmark, tasks, self._start(), workers=workers)
-        with closing(made):
-            for _ in made:
-                pass
+        for _ in controls.make_all(self.benchmark, tasks, self._start(), workers=workers):
+            pass
 
     def _drive(
         self,

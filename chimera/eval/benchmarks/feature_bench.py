@@ -20,7 +20,13 @@ from chimera.eval.kits.patches.apply import Chain, apply_submission
 from chimera.eval.kits.reports.report import FAILING, PASSING, Status
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions, Reference
-from chimera.eval.kits.repositories.source import GitRepository, Patched, Source, SourceDistribution
+from chimera.eval.kits.repositories.source import (
+    FirstToBeHad,
+    GitRepository,
+    Patched,
+    Source,
+    SourceDistribution,
+)
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
@@ -156,10 +162,11 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         if self.settings.repositories:
             place = Path(self.settings.repositories).expanduser() / task["repo"].replace("/", "__")
             return GitRepository(str(place), task["base_commit"])
+        hosted = GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
         release = _release(task["repo"], task["base_commit"])
         if release:
-            return SourceDistribution(release.requirement)
-        return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
+            return FirstToBeHad(hosted, SourceDistribution(release.requirement))
+        return hosted
 
     # --- submissions
 
@@ -190,6 +197,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             expected=(task["gold"], task["test_patch"]),
             allowed=PACKAGING if task["level"] == "lv2" else frozenset(),
             chain=APPLICATION,
+            tree=self._setup(task).tree().rebuilt() if task["python"] else None,
         )
         if not application.applied:
             return Tried(_failed(task, "the patch does not apply"))

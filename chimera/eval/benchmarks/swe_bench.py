@@ -139,8 +139,10 @@ class SWEBench(InstanceBenchmark):
         )
         packages: JSON = [instance.python, [*instance.pins], instance.requirement]
         environment = instance.image_name if official else packages
-        verdict = grade_patch(replace(plan, environment=environment), submission.text, env)
-        if official or not instance.python:
+        tree = None if official or not instance.python else self.setup_of(instance).tree()
+        plan = replace(plan, environment=environment, tree=tree.rebuilt() if tree else None)
+        verdict = grade_patch(plan, submission.text, env)
+        if tree is None:
             return verdict
         return replace(verdict, metrics={**verdict.metrics, **self._rebuilt(instance)})
 
@@ -148,6 +150,9 @@ class SWEBench(InstanceBenchmark):
         """What a reader must know of an environment that is not the official image."""
         missing = self.setup_of(instance).environment().missing
         notes: dict[str, JSON] = {"environment": "rebuilt"}
+        if (tree := self.setup_of(instance).tree().rebuilt()) is not None:
+            known, files = tree.known_files(instance.patch, instance.test_patch)
+            notes["base_files"] = f"{known} of {files}"
         if missing:
             notes["missing_pins"] = list(missing)
         return notes

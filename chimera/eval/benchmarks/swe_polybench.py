@@ -10,6 +10,7 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
@@ -25,6 +26,7 @@ from chimera.eval.kits.repositories.benchmark import (
     RepositoryOptions,
 )
 from chimera.eval.kits.repositories.source import (
+    BaseTree,
     GitRepository,
     Source,
     base_tree,
@@ -132,12 +134,15 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
             return checkout.open_image(_image(task), start, prepare=checkout.hide_history)
-        return checkout.open_tree(base_tree(self._source(task)), start)
+        return checkout.open_tree(self._tree(task), start)
+
+    def _tree(self, task: PolyBenchTask) -> BaseTree:
+        return base_tree(self._source(task))
 
     def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
         if start.backend == "docker":
             return start.identity(EnvironmentSpec(image=_image(task)))
-        return checkout.tree_identity(base_tree(self._source(task)), start)
+        return checkout.tree_identity(self._tree(task), start)
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -178,6 +183,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
+            tree=None if unwrapped(env).name == "docker" else self._tree(task).rebuilt(),
         )
         metrics["generation"] = True
         if not application.applied:

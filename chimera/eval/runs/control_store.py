@@ -6,7 +6,7 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import astuple
+from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple
@@ -57,7 +57,7 @@ class ControlRow(NamedTuple):
 
 
 def row_of(control: Control) -> ControlRow:
-    return ControlRow(*astuple(control)[:7], int(control.of_answer), *astuple(control)[8:])
+    return ControlRow(**{**asdict(control), "of_answer": int(control.of_answer)})
 
 
 class ControlStore:

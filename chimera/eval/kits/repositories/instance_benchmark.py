@@ -23,7 +23,7 @@ from chimera.eval.options import option
 class InstanceOptions(PythonOptions):
     source: SourceKind = option(
         "auto",
-        "where code comes from: a clone, a source distribution or the code host, as there is; the "
+        "where code comes from: a clone, the code host or else a source distribution; the "
         "distribution; or git",
     )
     test_timeout: float = option(1800.0, "seconds for one run of the tests")
