@@ -113,7 +113,7 @@ def run_controls(
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     tasks = select_tasks(benchmark.tasks(), limit, task)
-    start = StartBackend(environment or choose_backend(benchmark))
+    start = StartBackend(environment or choose_backend(benchmark, tasks))
     controls = Controls(store=machine_store())
     made = list(controls.make_all(benchmark, tasks, start, workers=concurrency))
     _print(made, as_json=as_json)

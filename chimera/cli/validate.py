@@ -76,8 +76,8 @@ def command(
       chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
-    backend = environment or choose_backend(benchmark)
     tasks = select_tasks(benchmark.tasks(), limit, task)
+    backend = environment or choose_backend(benchmark, tasks)
     clock = time.monotonic()
     report = validate(
         benchmark, StartBackend(backend), mutants=mutants, workers=concurrency, tasks=tasks

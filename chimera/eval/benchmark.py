@@ -85,7 +85,7 @@ class Benchmark(ABC, Generic[TaskT]):
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
     grading: Literal["same", "fresh", "none"] = "same"
-    #: Environment backends that fit, best first; the first one this machine has is the default.
+    #: Environment backends, best first; the first that fits the chosen tasks is the default.
     environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
     #: The agent that plays it when none is named.
     default_agent: ClassVar[str] = "direct"
@@ -130,6 +130,10 @@ class Benchmark(ABC, Generic[TaskT]):
     def environment(self, task: TaskT) -> EnvironmentSpec:
         """What the task needs of its environment."""
         return EnvironmentSpec()
+
+    def fitting_environments(self, task: TaskT) -> Sequence[str]:
+        """The backends in which this task can be decided."""
+        return self.environments
 
     def open_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
         """The environment the agent works in. `start` starts one with the backend in use."""

@@ -49,7 +49,7 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if not predictions:
         raise UsageError(f"--predictions {file}: no predictions in it")
     answers = planned_answers(benchmark, predictions)
-    environment = settings.environment or _grading_backend(benchmark)
+    environment = settings.environment or _grading_backend(benchmark, answers)
     prepared = PreparedRun(
         settings, benchmark, answers[0][2], (), environment, answers=answers, predictions=file
     )
@@ -126,5 +126,6 @@ def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, A
     return {task["id"]: task for task in benchmark.tasks()}
 
 
-def _grading_backend(benchmark: Benchmark[Any]) -> str:
-    return "none" if benchmark.grading == "none" else choose_backend(benchmark)
+def _grading_backend(benchmark: Benchmark[Any], answers: Iterable[Planned]) -> str:
+    tasks = [task for task, _, _ in answers]
+    return "none" if benchmark.grading == "none" else choose_backend(benchmark, tasks)

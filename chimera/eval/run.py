@@ -35,6 +35,8 @@ from chimera.plugins import pairs
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
+UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
+
 
 @dataclass(frozen=True, slots=True)
 class RunSettings:
@@ -99,6 +101,8 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: Why this environment, where nobody named one.
+    environment_why: str = ""
 
     @property
     def samples(self) -> int:
@@ -168,10 +172,12 @@ def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun
     benchmark = settings.create_benchmark()
     agent = chosen_agent(settings, benchmark, api_key=api_key)
     tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    environment = settings.environment or choose_backend(
-        benchmark, needs_commands=as_agent(agent).needs_environment
+    if settings.environment:
+        return PreparedRun(settings, benchmark, agent, tasks, settings.environment)
+    chosen, why = explained_backend(
+        benchmark, tasks, needs_commands=as_agent(agent).needs_environment
     )
-    return PreparedRun(settings, benchmark, agent, tasks, environment)
+    return PreparedRun(settings, benchmark, agent, tasks, chosen, environment_why=why)
 
 
 def run(
@@ -264,23 +270,44 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     return chosen[low:high]
 
 
-def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
-    """The first backend of the benchmark's list that this machine has; never `local` by itself."""
-    reasons = []
-    if tuple(benchmark.environments) == ("none",):
-        return "none"  # the benchmark brings an environment of its own, or needs none
-    for backend in benchmark.environments:
-        if backend == "local" or (backend == "none" and needs_commands):
-            continue
-        reason = available(backend)
-        if reason is None:
-            return backend
-        reasons.append(f"  {backend}: {reason}")
-    raise UsageError(
-        f"{benchmark.name()} needs an environment that this machine does not have:\n"
-        + "\n".join(reasons)
-        + "\n  --environment local runs without confinement, on this machine as it is."
-    )
+def choose_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> str:
+    """The backend that `explained_backend` chooses."""
+    return explained_backend(benchmark, tasks, needs_commands=needs_commands)[0]
+
+
+def explained_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> tuple[str, str]:
+    """The first of the benchmark's backends that fits the tasks, and why; never `local` by itself.
+
+    What happens to run on this machine changes nothing: a backend that it lacks is an error, and
+    no other takes its place.
+    """
+    listed = benchmark.environments
+    if tuple(listed) == ("none",):
+        return "none", "the benchmark brings an environment of its own, or needs none"
+    wanted = [
+        name for name in listed if name != "local" and not (name == "none" and needs_commands)
+    ]
+    fitting = [frozenset(benchmark.fitting_environments(task)) for task in tasks]
+    fits = {name: sum(name in names for names in fitting) for name in wanted}
+    if not wanted:
+        raise UsageError(f"{benchmark.name()} has no confined environment\n{UNCONFINED}")
+    chosen = max(wanted, key=fits.__getitem__)
+    reason = available(chosen)
+    if reason is not None:
+        others = [f"{name} ({fits[name]} of {len(tasks)} tasks)" for name in wanted
+                  if name != chosen and (fits[name] or not tasks)]  # fmt: skip
+        also = f"\n  What fits too, with --environment: {', '.join(others)}" if others else ""
+        raise UsageError(
+            f"{benchmark.name()} needs the environment {chosen}, which this machine does not "
+            f"have:\n  {chosen}: {reason}{also}\n{UNCONFINED}"
+        )
+    every = fits[chosen] == len(tasks)
+    fit = f"fits {'all' if every else fits[chosen]} of the {len(tasks)} tasks"
+    return chosen, f"{chosen} {fit}, the first that does of: {', '.join(wanted)}"
 
 
 def write_output(result: EvalResult, file: Path) -> None:

@@ -139,6 +139,10 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
 
     # --- environments
 
+    def fitting_environments(self, task: FeatureTask) -> Sequence[str]:
+        """Drafts have no image, and official rows nothing else."""
+        return ("bubblewrap",) if task["python"] else ("docker",)
+
     def open_environment(self, task: FeatureTask, start: StartEnvironment) -> Environment:
         if task["python"]:
             return checkout.open_virtualenv(self._setup(task), start)

@@ -98,6 +98,10 @@ class SWEBench(InstanceBenchmark):
 
     # --- environments
 
+    def fitting_environments(self, task: SWEBenchTask) -> Sequence[str]:
+        """An instance whose packages are not known has its image alone."""
+        return self.environments if task["instance"].python else ("docker",)
+
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         instance, keep = task["instance"], self.settings.keep_images
         if start.backend != "docker":
