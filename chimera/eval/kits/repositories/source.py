@@ -98,11 +98,11 @@ class GitRepository:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory as it is: nobody knows of which commit."""
+    """A directory as it is, which whoever gave it takes for the base commit."""
 
     path: Path
 
-    exact = False
+    exact = True
 
     def identity(self) -> str:
         return digest(RECIPE, "directory", file_digest(self.path))
