@@ -23,7 +23,7 @@ from chimera.environments.base import Environment
 from chimera.errors import ChimeraError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.control_store import ControlStore
-from chimera.eval.submitters import OracleAgent
+from chimera.eval.submitters import OracleAgent, Stored
 from chimera.eval.trial import Submitter, TrialSpec, run_trial
 from chimera.eval.values import (
     Control,
@@ -46,6 +46,8 @@ Mode = Literal["auto", "first", "off"]
 MODES: tuple[Mode, ...] = ("auto", "first", "off")
 ANSWERS: tuple[ControlAnswer, ...] = ("reference", "nothing")
 KEPT_LOG = 20_000
+#: Stands for the verdict itself among the tests that are known to be unstable.
+WHOLE = "(verdict)"
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,9 +127,20 @@ class Controls:
             "passed" if spec.benchmark.nothing_is_right(spec.task) else "unneeded"
         )
         found = TrialControls(control.status, rewarded, control.identity)
-        if control.holds:
-            return replace(record, control=found)
-        return _withheld(record, found, _reason(control))
+        if not control.holds:
+            return _withheld(record, found, _reason(control))
+        if self._flips(spec, record, verdict, control.identity):
+            return _withheld(record, found, "unstable: the same answer passes when graded again")
+        return replace(record, control=found)
+
+    def _flips(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict, identity: str) -> bool:
+        """Whether a fail rests on tests that are known not to be stable here, and turns."""
+        known = {} if self._store is None else self._store.unstable(identity)
+        failed = {name for name, held in tests_of(verdict).items() if not held} or {WHOLE}
+        if not failed <= known.keys() or record.submission is None or not spec.benchmark.regradable:
+            return False
+        again = replace(spec, agent=Stored(record.submission), prior=None)
+        return run_trial(again, budget=self._budget).passed
 
     def _foreseen(self, spec: TrialSpec) -> TrialRecord | None:
         """An error that is known before the agent is paid."""
@@ -169,6 +182,22 @@ class Controls:
             if answer == "reference" and not known.holds:
                 self._refuted[known.task_id] = known
             return known
+
+    def learn(
+        self,
+        spec: TrialSpec,
+        record: TrialRecord,
+        unstable: Mapping[str, tuple[int, int]] | None = None,
+    ) -> None:
+        """Keep what the reference came to in a trial of its own, and which tests vary with it."""
+        try:
+            identity, details = self.identity(spec.benchmark, spec.task, spec.start)
+        except ChimeraError:
+            return  # an environment that cannot be named has nothing to be kept under
+        made = _control_of(spec, "reference", record)
+        self._save(replace(made, identity=identity, details=details))
+        if self._store is not None and unstable is not None:
+            self._store.put_unstable(identity, unstable)
 
     def make_all(
         self,
@@ -230,19 +259,36 @@ class Controls:
     def _make(self, spec: TrialSpec, answer: ControlAnswer) -> Control:
         agent = OracleAgent() if answer == "reference" else Untouched()
         started = TrialSpec(spec.benchmark, spec.task, 0, agent, spec.start, attempts=spec.attempts)
-        record = run_trial(started, budget=self._budget)
-        made = Control(
-            identity="",
-            answer=answer,
-            benchmark=spec.benchmark.name(),
-            task_id=spec.task["id"],
-            status=record.status,
-            why=storable(record.why),
-            of_answer=record.error is not None and record.error.of_answer,
-            made=record.started,
-            seconds=record.duration,
-        )
-        return made if made.holds else replace(made, log=storable(_log(record)))
+        return _control_of(spec, answer, run_trial(started, budget=self._budget))
+
+
+def tests_of(verdict: Verdict) -> dict[str, bool]:
+    """The tests that a verdict's evidence names, and whether they held."""
+    listed = verdict.evidence.get("tests_status")
+    if isinstance(listed, Mapping):
+        groups = [group for group in listed.values() if isinstance(group, Mapping)]
+        held = {str(name): True for group in groups for name in group.get("success", ())}
+        return held | {str(name): False for group in groups for name in group.get("failure", ())}
+    named = verdict.evidence.get("tests")
+    if isinstance(named, Mapping):
+        return {str(name): status in ("PASSED", "XFAIL") for name, status in named.items()}
+    passed, failed = (verdict.evidence.get(f"{kind}_tests") or () for kind in ("passed", "failed"))
+    return {str(name): True for name in passed} | {str(name): False for name in failed}
+
+
+def _control_of(spec: TrialSpec, answer: ControlAnswer, record: TrialRecord) -> Control:
+    made = Control(
+        identity="",
+        answer=answer,
+        benchmark=spec.benchmark.name(),
+        task_id=spec.task["id"],
+        status=record.status,
+        why=storable(record.why),
+        of_answer=record.error is not None and record.error.of_answer,
+        made=record.started,
+        seconds=record.duration,
+    )
+    return made if made.holds else replace(made, log=storable(_log(record)))
 
 
 def machine_store() -> ControlStore:

@@ -242,21 +242,27 @@ class Instance:
         return found[what]
 
 
+@pytest.fixture(scope="module")
+def instance(tmp_path_factory, require):
+    require("bwrap", "git")
+    return Instance(tmp_path_factory.mktemp("instance"))
+
+
 @pytest.mark.parametrize(
     "broken",
     ["the interpreter", "the runner", "a pinned package", "what the runner needs"],
 )
-def test_a_virtual_environment_that_breaks_turns_no_verdict(broken, tmp_path, require):
-    require("bwrap", "git")
-    made = Instance(tmp_path)
-    answers = (None, Submission(made.wrong, "model_patch"))
+def test_a_virtual_environment_that_breaks_turns_no_verdict(broken, instance, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(instance.folder / "cache"))
+    answers = (None, Submission(instance.wrong, "model_patch"))
     start = StartBackend("bubblewrap")
-    assert [tried(made.benchmark, a, start).status for a in answers] == ["passed", "failed"]
-    place = made.place(broken)
+    assert [tried(instance.benchmark, a, start).status for a in answers] == ["passed", "failed"]
+    place = instance.place(broken)
     place.rename(place.with_name(".gone"))
 
-    after = [tried(made.benchmark, a, start) for a in answers]
+    after = [tried(instance.benchmark, a, start) for a in answers]
 
+    place.with_name(".gone").rename(place)
     assert [record.status for record in after] == ["error", "error"], after[0].why
 
 
@@ -265,7 +271,7 @@ def test_a_virtual_environment_that_breaks_turns_no_verdict(broken, tmp_path, re
     [("node", "node"), ("unittest", "python3"), ("node", "git"), ("unittest", "git")],
 )
 def test_a_machine_without_a_program_turns_no_verdict(runner, program, polybench, without, require):
-    require(*FIXTURES[runner].programs)
+    require("bwrap", *FIXTURES[runner].programs)
     made = polybench(runner)
     wrong = Submission(FIXTURES[runner].gold.replace("a + b", "a * b"), "model_patch")
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
@@ -158,6 +159,42 @@ def test_controls_of_code_that_is_not_ours_end_with_the_run(tmp_path):
         ruled(benchmark, "wrong", controls=Controls(store=store))
 
     assert benchmark.graded == ["wrong", "right", "wrong", "right"]
+
+
+class Shaky(Shipped):
+    """One test decides, and comes out as it is told."""
+
+    outcomes: ClassVar[list[bool]] = []
+
+    def grade(self, task, submission, env):
+        held = submission.text == "right" or self.outcomes.pop(0)
+        return Verdict(held, evidence={"tests": {"shaky": "PASSED" if held else "FAILED"}})
+
+
+Shaky.__module__ = "chimera.shipped"
+
+
+@pytest.mark.parametrize(
+    ("known", "outcomes", "status"),
+    [
+        ({}, [False], "failed"),
+        ({"other": (1, 2)}, [False], "failed"),
+        ({"shaky": (1, 2)}, [False, False], "failed"),
+        ({"shaky": (1, 2)}, [False, True], "error"),
+    ],
+)
+def test_a_fail_that_rests_on_unstable_tests_is_graded_again(known, outcomes, status, tmp_path):
+    store, benchmark = ControlStore(tmp_path / "c.sqlite"), Shaky()
+    benchmark.outcomes[:] = outcomes
+    controls = Controls(store=store)
+    identity, _ = controls.identity(benchmark, benchmark.tasks()[0], StartBackend("none"))
+    store.put_unstable(identity, known)
+
+    record = ruled(benchmark, "wrong", controls=controls)
+
+    assert record.status == status
+    assert benchmark.outcomes == []
+    assert status != "error" or "unstable" in record.why
 
 
 @dataclass
