@@ -191,6 +191,8 @@ def _print_worth(result: EvalResult) -> None:
             f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
             "there is none"
         )
+    if result.inexact:
+        echo(f"  {result.inexact} verdicts were reached on files other than the base commit's")
 
 
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:

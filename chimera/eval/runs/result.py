@@ -151,6 +151,11 @@ class EvalResult:
         )
 
     @property
+    def inexact(self) -> int:
+        """Verdicts on files that are not known to be the base commit's."""
+        return sum(bool(metrics["inexact"]) for _, metrics in self._metrics("inexact"))
+
+    @property
     def not_run(self) -> int:
         return max(0, self.planned - self.total)
 
@@ -233,6 +238,7 @@ class EvalResult:
             "uninformative": self.uninformative,
             "informative_pass_rate": self.informative_pass_rate,
             "uncontrolled": self.uncontrolled,
+            "inexact": self.inexact,
             "pass_rate": self.pass_rate,
             "interval": list(self.interval),
             "bounds": list(self.bounds),
