@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import subprocess
 import sys
 from dataclasses import dataclass, field, replace
@@ -21,7 +22,7 @@ from chimera.eval.harness import Harness
 from chimera.eval.proof.attack.repositories import FIXTURES, Repository
 from chimera.eval.run import choose_backend
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
-from chimera.eval.trial import StartBackend, TrialSpec
+from chimera.eval.trial import StartBackend, Submitter, TrialSpec
 from chimera.eval.values import Submission
 from chimera.types import AgentResult
 
@@ -281,19 +282,98 @@ def test_a_machine_without_a_program_turns_no_verdict(runner, program, polybench
         assert record.status in (verdict, "error"), record.why
 
 
-@pytest.mark.parametrize("program", ["python3", "bash", "node"])
-def test_a_custom_task_on_a_machine_without_a_program_turns_no_verdict(program, without, require):
-    task = {
-        "id": "t",
-        "prompt": "p",
-        "files": {"a.py": "print(1)\n"},
-        "test_command": 'bash -c "test \\"$(python3 a.py)\\" = 1"',
-        "gold": "x",
-    }
+CALC = {
+    "id": "t",
+    "prompt": "p",
+    "files": {"calc.py": "def add(a, b):\n    return a + b\n"},
+    "test_files": {
+        "test_calc.py": "from calc import add\n\n\ndef test_add():\n    assert add(1, 2) == 3\n"
+    },
+    "test_command": "python3 -m pytest -q test_calc.py",
+    "gold": "it is right as it is",
+}
 
-    record = tried(CustomBenchmark(tasks_list=[task]), None, without(program))
 
-    assert record.status in ("passed", "error"), record.why
+@dataclass(frozen=True)
+class Spoils(Submitter):
+    """Makes right code wrong."""
+
+    def submit(self, benchmark, task, sample, env):
+        env.write_file("calc.py", "def add(a, b):\n    return a - b\n")
+        return Submission("done")
+
+    def identity(self):
+        return "spoils"
+
+
+@dataclass(frozen=True)
+class Damaged(StartEnvironment):
+    """A backend whose every environment lacks one thing."""
+
+    backend: str = "local"
+    broken: str = ""
+    image: str | None = None
+
+    def __call__(self, spec):
+        if self.backend == "docker":
+            spec = replace(spec, image=self.image)
+        env = start_environment(self.backend, replace(spec, variables=self._variables()))
+        if self.backend == "docker" and self.broken:
+            done = env.run_command(f"rm -rf {DAMAGE[self.broken]}", cwd="/")
+            assert done.success, done.output
+        return env
+
+    def identity(self, spec):
+        return [self.backend, self.broken]
+
+    def _variables(self):
+        """Where there is no root to remove things, a program of the same name comes first."""
+        if self.backend == "docker" or not self.broken:
+            return {}
+        hiding = Path(os.environ["CHIMERA_CACHE_DIR"]) / "hiding"
+        if self.broken == "pytest":
+            (hiding / "pytest").mkdir(parents=True, exist_ok=True)
+            (hiding / "pytest" / "__init__.py").write_text("raise ImportError('gone')\n")
+            return {"PYTHONPATH": str(hiding)}
+        return {"PATH": "/nowhere"}
+
+
+DAMAGE = {
+    "pytest": "/usr/lib/python3*/*/pytest /usr/lib/python3*/*/_pytest",
+    "python": "/usr/bin/python3*",
+    "library": "/usr/lib/python3*/json /usr/lib/python3*/argparse.py",
+}
+
+
+@pytest.mark.parametrize(
+    ("backend", "broken"),
+    [
+        *((backend, broken) for backend in ("local", "docker") for broken in ("", "python")),
+        ("docker", "pytest"),
+        ("docker", "library"),
+        ("local", "pytest"),
+    ],
+)
+def test_whatever_breaks_turns_no_verdict(backend, broken, request):
+    image = request.getfixturevalue("image") if backend == "docker" else None
+    benchmark, start = CustomBenchmark(tasks_list=[CALC]), Damaged(backend, broken, image)
+
+    found = []
+    for agent in (OracleAgent(), Spoils()):
+        spec = TrialSpec(benchmark, benchmark.tasks()[0], 0, agent, start, attempts=1)
+        found.append(Controls().run(spec).status)
+
+    assert found == (["error", "error"] if broken else ["passed", "failed"])
+
+
+@pytest.fixture(scope="session")
+def image(require):
+    client = require("docker")
+    for name in (os.environ.get("CHIMERA_TEST_IMAGE") or "none", "chimera-base:bookworm"):
+        command = [client, "image", "inspect", name]
+        if subprocess.run(command, capture_output=True).returncode == 0:
+            return name
+    pytest.skip("no base image: scripts/docker-base.sh makes one")
 
 
 def test_an_identity_changes_with_every_file_but_compiled_ones(tmp_path):

@@ -153,7 +153,7 @@ class EvalResult:
     @property
     def inexact(self) -> int:
         """Verdicts on files that are not known to be the base commit's."""
-        return sum(bool(metrics["inexact"]) for _, metrics in self._metrics("inexact"))
+        return sum(bool(metrics.get("inexact")) for _, metrics in self._metrics("inexact"))
 
     @property
     def not_run(self) -> int:
