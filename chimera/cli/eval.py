@@ -12,6 +12,7 @@ from click.core import ParameterSource
 from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import (
     config_option,
+    controls_option,
     json_option,
     option,
     report_options,
@@ -50,6 +51,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--seed", type=int, help="Seed; sample n uses seed + n.")
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
 @option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
 @option("--option", "-o", multiple=True, help="KEY=VALUE for the benchmark; repeatable.")
@@ -99,6 +101,7 @@ def command(
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
+      chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
