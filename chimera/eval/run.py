@@ -16,7 +16,7 @@ from typing import Any
 
 import msgspec
 
-from chimera.agents import Agent, as_agent, create_agent
+from chimera.agents import Agent, about, as_agent, create_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available
 from chimera.errors import ExitCode, UsageError
@@ -32,7 +32,16 @@ from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers.meter import TrialLimits
+from chimera.providers.settings import ModelSettings, model_settings
+from chimera.text import file_name
 from chimera.types import JSON
+
+#: Trials at once where each waits for its part of a batch.
+BATCH_TRIALS = 4000
+SUMMARY = "summary"
+#: Models that a run can have beside the agent's. Those of a benchmark are its options
+#: `judge_model` and `user_model`; `summary` condenses the agent's long conversations.
+ROLES = ("judge", "user", SUMMARY)
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,6 +71,14 @@ class RunSettings:
     base_url: str | None = None
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    thinking_tokens: int | None = None
+    top_p: float | None = None
+    max_connections: int | None = None
+    model_option: tuple[str, ...] = ()
+    role: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    batch: str | None = None  # the name of the file of the run's batches
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
@@ -73,8 +90,33 @@ class RunSettings:
             raise UsageError(f"the run's settings are damaged: {error}") from None
 
     def create_benchmark(self) -> Benchmark[Any]:
-        options = pairs(self.option, "--option")
+        roles = {f"{role}_model": model for role, model in self.roles().items() if role != SUMMARY}
+        options = {**roles, **pairs(self.option, "--option")}
         return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
+
+    def roles(self) -> dict[str, str]:
+        """The models beside the agent's, by what they do."""
+        found = pairs(self.role, "--role")
+        for name in found:
+            if name not in ROLES:
+                raise UsageError(f"--role {name}: there are the roles {', '.join(ROLES)}")
+        return found
+
+    def model_settings(self) -> ModelSettings:
+        return model_settings(
+            pairs(self.model_option, "--model-option"),
+            reasoning_effort=self.reasoning_effort,
+            thinking_tokens=self.thinking_tokens,
+            top_p=self.top_p,
+        )
+
+    def batches(self) -> Path | None:
+        """The file of the run's batches, where its calls go out in such."""
+        if self.batch is None:
+            return None
+        if self.timeout is not None:
+            raise UsageError("--batch may take a day: it cannot be had together with --timeout")
+        return cache_dir() / "batches" / f"{file_name(self.batch)}.sqlite"
 
     def limits(self) -> TrialLimits:
         return TrialLimits(
@@ -121,7 +163,7 @@ class PreparedRun:
             agent=self.agent,
             env_factory=StartBackend(self.environment, network=settings.network),
             samples=settings.samples,
-            concurrency=settings.concurrency,
+            concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),
             limits=settings.limits(),
             budget=settings.budget,
             attempts=settings.retries + 1,
@@ -135,6 +177,7 @@ class PreparedRun:
     def manifest(self) -> dict[str, JSON]:
         """What the run's file says of how it was made."""
         settings, dataset = asdict(self.settings), None
+        name = self.settings.agent or self.benchmark.default_agent
         if self.settings.dataset is not None:
             settings["dataset"] = str(Path(self.settings.dataset).absolute())
         if isinstance(self.benchmark, DatasetBenchmark):
@@ -144,7 +187,8 @@ class PreparedRun:
             "settings": settings,
             "dataset": dataset,
             "model": self.settings.model,
-            "agent": self.settings.agent or self.benchmark.default_agent,
+            "agent": name,
+            "agent_about": about(name),
             "environment": self.environment,
             "platform": {
                 "python": platform.python_version(),
@@ -231,6 +275,11 @@ def chosen_agent(
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
         options=options,
         others=SUBMITTERS,
+        settings=settings.model_settings(),
+        max_connections=settings.max_connections,
+        summary_model=settings.roles().get(SUMMARY),
+        mcp=settings.mcp,
+        batches=settings.batches(),
     )
     if not isinstance(agent, (Agent, Submitter)):
         raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")

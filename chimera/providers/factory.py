@@ -4,22 +4,25 @@ from __future__ import annotations
 
 import importlib.util
 import os
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.errors import UsageError
+from chimera.plugins import load_class
 from chimera.providers.base import DEFAULT_ATTEMPTS, Provider
-from chimera.providers.prices import FREE, Price, parse_price
+from chimera.providers.prices import FREE, parse_price
 from chimera.providers.secrets import remember_secret
+from chimera.providers.settings import ModelSettings
 
 
 @dataclass(frozen=True, slots=True)
 class Service:
     """Where a prefix leads. The first variable that is set gives the key or the address."""
 
-    protocol: Literal["openai", "anthropic"]
+    protocol: Literal["openai", "anthropic", "google"]
     base_url: str
     key_variables: tuple[str, ...] = ()
     base_url_variables: tuple[str, ...] = ()
@@ -39,8 +42,8 @@ SERVICES: Mapping[str, Service] = {
         "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ("OPENROUTER_BASE_URL",)
     ),
     "google": Service(
-        "openai", "https://generativelanguage.googleapis.com/v1beta/openai",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "google", "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"), ("GOOGLE_GEMINI_BASE_URL",),
     ),
     "xai": Service("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
     "deepseek": Service("openai", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
@@ -70,8 +73,12 @@ SERVICES: Mapping[str, Service] = {
     ),
 }  # fmt: skip
 SERVICE_ALIASES: Mapping[str, str] = {"gemini": "google", "z-ai": "zai", "grok": "xai"}
-#: Prefixes that are no service.
-SPECIAL = ("local", "scripted", "litellm")
+#: Prefixes that are no service with an address and a key of its own.
+SPECIAL = ("local", "scripted", "litellm", "azure", "bedrock", "vertex")
+GOOGLE_CHAT = "/v1beta/openai"  # where Google speaks chat completions
+ENTRY_POINT_GROUP = "chimera.providers"
+#: `package.module:Class` or `path/to/file.py:Class`, and the model it is to serve after a slash.
+_OWN_CLASS = re.compile(r"((?:[\w.~/-]+\.py|[A-Za-z_][\w.]*):[A-Z]\w*)(?:/(.*))?")
 
 #: How well-known models begin, and the service that has them.
 KNOWN_MODELS: tuple[tuple[str, str], ...] = (
@@ -107,8 +114,12 @@ def create_provider(
     timeout: float = 600.0,
     cache: str | Path | None = None,
     price: str | None = None,
+    settings: ModelSettings | None = None,
+    max_connections: int | None = None,
 ) -> Provider:
     """The provider of `SERVICE/MODEL`, of a well-known bare model name, or of the usual variables.
+
+    `package.module:Class/MODEL` and `file.py:Class/MODEL` are a provider of one's own.
 
     `price` states US dollars for a million tokens as INPUT/OUTPUT where the price table does not
     know the model. `cache` is a file in which answers are kept and found again.
@@ -116,39 +127,88 @@ def create_provider(
     name = model or os.environ.get("ANTHROPIC_MODEL") or os.environ.get("OPENAI_MODEL")
     if not name:
         raise UsageError("no model was named: give one as SERVICE/MODEL, for example local/smollm2")
-    settings: dict[str, Any] = {
+    if api_key:
+        remember_secret(api_key)
+    values: dict[str, Any] = {
+        "name": name,
         "attempts": attempts,
         "timeout": timeout,
         "cache": None if cache is None else Path(cache).expanduser(),
+        "price_override": parse_price(price) if price is not None else None,
+        "settings": settings or ModelSettings(),
+        "max_connections": max_connections,
     }
-    override = parse_price(price) if price is not None else None
     prefix, _, rest = name.partition("/")
+    own = _OWN_CLASS.fullmatch(name)
+    if own and names_class(name):
+        return _of_class(own[1], own[2] or "", api_key, base_url, values)
     if prefix in SPECIAL and rest:
-        return _special(prefix, rest, name, override, settings)
+        return _special(prefix, rest, name, api_key, base_url, values)
     service_name, served = _resolve(name, base_url)
-    service = SERVICES[service_name]
-    return _of_service(service, service_name, served, name, api_key, base_url, override, settings)
+    return _of_service(service_name, served, name, api_key, base_url, values)
+
+
+def names_class(model: str) -> bool:
+    """Whether a model's name is that of a class of the user's own."""
+    prefix = model.partition("/")[0]
+    known = SERVICE_ALIASES.get(prefix, prefix) in (*SERVICES, *SPECIAL)
+    return not known and _OWN_CLASS.fullmatch(model) is not None
+
+
+def _of_class(
+    path: str, model: str, api_key: str | None, base_url: str | None, values: dict[str, Any]
+) -> Provider:
+    """A user's own provider; it is given the key and the address where it has fields for them."""
+    cls: Any = load_class(path, Provider, what="model", shipped={}, group=ENTRY_POINT_GROUP)
+    given = {"model": model, "api_key": api_key, "base_url": base_url}
+    fields = getattr(cls, "__dataclass_fields__", {})
+    try:
+        provider: Provider = cls(
+            **values, **{key: value for key, value in given.items() if key in fields and value}
+        )
+    except TypeError as error:
+        raise UsageError(f"model '{values['name']}' cannot be made: {error}") from None
+    return provider
 
 
 def _special(
-    prefix: str, rest: str, name: str, price: Price | None, settings: dict[str, Any]
+    prefix: str,
+    rest: str,
+    name: str,
+    api_key: str | None,
+    base_url: str | None,
+    values: dict[str, Any],
 ) -> Provider:
+    if prefix in ("azure", "bedrock", "vertex"):
+        from chimera.providers.clouds import cloud_provider
+
+        return cloud_provider(prefix, rest, api_key, base_url, values)
+    if prefix == "litellm":
+        needs(name, "litellm", "pip install litellm")
+        from chimera.providers.litellm import LiteLLMProvider
+
+        return LiteLLMProvider(model=rest, **values)
+    values["price_override"] = values["price_override"] or FREE
     if prefix == "scripted":
         from chimera.providers.scripted import scripted_provider
 
-        return scripted_provider(name, rest, price_override=price or FREE, **settings)
-    if prefix == "litellm":
-        if importlib.util.find_spec("litellm") is None:
-            raise UsageError(f"'{name}' needs litellm\n  pip install litellm")
-        from chimera.providers.litellm import LiteLLMProvider
-
-        return LiteLLMProvider(name=name, model=rest, price_override=price, **settings)
+        return scripted_provider(model=rest, **values)
     if rest != "smollm2":
         raise UsageError(f"unknown local model '{name}'; there is: local/smollm2")
     from chimera.providers.local import LocalProvider, model_path
 
     model_path()
-    return LocalProvider(name=name, model=rest, price_override=price or FREE, **settings)
+    return LocalProvider(model=rest, **values)
+
+
+def needs(name: str, module: str, install: str) -> None:
+    """A `UsageError` when the package that a model needs is not installed."""
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be part of
+        found = False
+    if not found:
+        raise UsageError(f"'{name}' needs the package {module}\n  {install}")
 
 
 def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
@@ -179,15 +239,14 @@ def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
 
 
 def _of_service(
-    service: Service,
     service_name: str,
     served: str,
     name: str,
     api_key: str | None,
     base_url: str | None,
-    price: Price | None,
-    settings: dict[str, Any],
+    values: dict[str, Any],
 ) -> Provider:
+    service = SERVICES[service_name]
     address = base_url or _first(service.base_url_variables) or service.base_url
     if service_name == "ollama":
         address = _ollama_address(address)
@@ -200,22 +259,29 @@ def _of_service(
         raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give the key by option.")
     remember_secret(key)
     if service.free:
-        price = price or FREE
+        values["price_override"] = values["price_override"] or FREE
+    values |= {"model": served, "base_url": address, "api_key": key}
     if service.protocol == "anthropic":
         from chimera.providers.anthropic import AnthropicProvider
 
         bearer = not api_key and not os.environ.get("ANTHROPIC_API_KEY") and bool(key)
-        return AnthropicProvider(
-            name=name, model=served, base_url=address, api_key=key, bearer=bearer,
-            price_override=price, **settings,
-        )  # fmt: skip
+        return AnthropicProvider(bearer=bearer, **values)
+    if service.protocol == "google" and values["settings"].protocol != "chat":
+        return _gemini(name, values)
     from chimera.providers.openai import OpenAIProvider
 
-    official = address.startswith("https://api.openai.com")
-    return OpenAIProvider(
-        name=name, model=served, base_url=address, api_key=key, price_override=price,
-        max_tokens_field="max_completion_tokens" if official else "max_tokens", **settings,
-    )  # fmt: skip
+    if address == SERVICES["google"].base_url:
+        values["base_url"] = address + GOOGLE_CHAT
+    if not address.startswith("https://api.openai.com"):
+        return OpenAIProvider(**values)
+    return OpenAIProvider(max_tokens_field="max_completion_tokens", protocol="by_tools", **values)
+
+
+def _gemini(name: str, values: dict[str, Any]) -> Provider:
+    from chimera.providers.gemini import INSTALL, GeminiProvider
+
+    needs(name, "google.genai", f"{INSTALL}\n  Or have it asked by --model-option protocol=chat.")
+    return GeminiProvider(**values)
 
 
 def _first(variables: tuple[str, ...]) -> str | None:

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from chimera.errors import UsageError
+from chimera.providers.factory import names_class
 from chimera.text import one_line, storable_value
 from chimera.types import JSON
 
@@ -98,10 +99,12 @@ def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
     model = str(stored.get("model") or "")
     if model.startswith(("scripted/", "litellm/")) and not model.startswith("scripted/text:"):
         yield "model", model  # a file of replies; a service by any address
+    elif names_class(model):
+        yield "model", model  # code
     for name in ("dataset", "base_url", "predictions"):
         if stored.get(name) is not None:
             yield name, stored[name]
-    for name in ("option", "agent_option"):
+    for name in ("option", "agent_option", "model_option", "role", "mcp"):
         values = stored.get(name) or []
         yield from ((name, value) for value in (values if isinstance(values, list) else [values]))
 
