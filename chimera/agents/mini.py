@@ -58,10 +58,10 @@ Work on it step by step: you write one command, it is run, you see what it print
 what belongs together with &&, or keep it in files.
 - A command has {COMMAND_SECONDS:.0f} seconds and nobody to answer questions: no editors, no \
 interactive programs, always flags such as -y.
-- Look around first. Where something is to be fixed, reproduce it, change the source (not the tests, \
-not the configuration), and check that it is solved, edge cases too.
-- When you are done, hand in with a command that prints {END_WORD} as the first line and, where the \
-task asks for an answer or a patch, that answer after it, and nothing else:
+- Look around first. Where something is to be fixed, reproduce it, change the source (not the \
+tests, not the configuration), and check that it is solved, edge cases too.
+- When you are done, hand in with a command that prints {END_WORD} as the first line and, where \
+the task asks for an answer or a patch, that answer after it, and nothing else:
 
 ```{FENCE}
 echo {END_WORD} && cat patch.txt
@@ -87,7 +87,7 @@ _BLOCK = re.compile(rf"```{FENCE}\s*\n(.*?)\n```", re.DOTALL)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MiniAgent(BaseAgent):
-    """The loop; a limit of the protocol ends it as one of ours does, and what there is is graded."""
+    """The loop; its own limits end it as ours do, and what there is then is graded."""
 
     provider: Provider
     max_steps: int = 250

@@ -27,6 +27,7 @@ from chimera.text import one_line
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--environment", "-e", help="Where graders that need one run: bubblewrap, docker, …")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
+@option("--role", "roles", multiple=True, help="judge=MODEL; repeatable.")
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
@@ -40,6 +41,7 @@ def command(
     predictions: Path | None,
     dataset: str | None,
     options: tuple[str, ...],
+    roles: tuple[str, ...],
     environment: str | None,
     concurrency: int | None,
     check: bool,
@@ -65,6 +67,7 @@ def command(
             "benchmark": benchmark,
             "dataset": dataset,
             "option": options or None,
+            "role": roles or None,
             "environment": environment,
             "predictions": None if predictions is None else str(predictions),
         }
@@ -81,6 +84,7 @@ def command(
         concurrency=concurrency,
         environment=environment,
         option=options,
+        role=roles,
     )
     target = Output(runs=runs_dir, file=output, fail_under=fail_under, as_json=as_json)
     prepared, unanswered = prepare_predictions(settings, predictions)

@@ -68,7 +68,7 @@ class MCPServer:
         self._served = asyncio.run_coroutine_threadsafe(self._serve(ready), self._loop)
         try:
             listed = self._wait(_result(ready), START_SECONDS)
-        except Exception as error:
+        except Exception as error:  # noqa: BLE001 - the server is somebody else's program
             self.__exit__()
             raise AgentError(f"the MCP server '{self.command}' does not start: {error}") from None
         self.tools = tuple(self._tool(each) for each in listed)
