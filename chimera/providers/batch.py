@@ -28,7 +28,7 @@ from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.meter import current_meter
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.prices import BatchPrice, Price
-from chimera.providers.sdk import malformed, status_failure
+from chimera.providers.sdk import malformed, status_failure, was_sent
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
 
@@ -172,7 +172,6 @@ class Batcher:
     def _work(self) -> None:
         """Send what waits, and ask after what was sent; a fault of ours ends those who wait."""
         try:
-            self._recover()
             self._send_and_ask()
         except Exception as error:  # noqa: BLE001 - nobody else can tell those who wait
             fault = CallFailed(f"{self._name}: batches: {error}", retryable=False)
@@ -225,7 +224,8 @@ class Batcher:
         return groups
 
     def _send(self, calls: dict[str, _Waiting]) -> None:
-        """Send calls in a new batch, but for those that are in one of an earlier process."""
+        """Send calls in a new batch, but for those that are in one already."""
+        self._recover()
         with self._lock:
             for key in list(calls):
                 batch, _ = self._kept.call(key)
@@ -240,6 +240,7 @@ class Batcher:
         except CallFailed as error:
             if not error.maybe_charged:
                 self._kept.sent(mark, None)
+            error.maybe_charged = False  # it is paid for when it is found again
             self._settle(calls, dict.fromkeys(calls, error))
             return
         with self._lock:
@@ -501,5 +502,7 @@ def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APIConnectionError as error:
         raise CallFailed(
-            f"{name}: no connection: {error.__cause__ or error}", retryable=True
+            f"{name}: no connection: {error.__cause__ or error}",
+            retryable=True,
+            maybe_charged=was_sent(error),
         ) from None

@@ -9,10 +9,12 @@ from typing import Any, ClassVar
 import pytest
 
 from chimera.environments.none import NoEnvironment
-from chimera.providers import CallFailed, Provider, create_provider
+from chimera.providers import CallFailed, Provider, Request, create_provider
 from chimera.providers.settings import ModelSettings
+from chimera.providers.wire import chat, gemini, responses
+from chimera.providers.wire import messages as wire_messages
 from chimera.tools.base import Tool
-from chimera.types import Message, Native, ToolResult
+from chimera.types import Image, Message, Native, ToolCall, ToolResult
 from tests.providers.strict_server import DONE, STEPS, StrictServer
 
 
@@ -228,3 +230,38 @@ def test_settings_reach_the_request(
 
     assert {key: server.bodies[0].get(key) for key in expected} == expected
     assert server.headers[0]["x-team"] == "blue"
+
+
+@each_family
+def test_a_gateway_reads_the_conversation_that_a_provider_sent(family: str, server: StrictServer):
+    provider = provider_of(family, server)
+    messages = converse(provider)
+    wires = {"openai": responses, "anthropic": wire_messages, "gemini": gemini}
+
+    found = wires.get(family, chat).read_conversation(server.bodies[-1])
+
+    sent = messages[:-1]
+    assert [message.role for message in found] == [message.role for message in sent]
+    assert [message.content for message in found] == [message.content for message in sent]
+    assert [message.tool_calls for message in found] == [message.tool_calls for message in sent]
+    assert [message.call_id for message in found] == [message.call_id for message in sent]
+
+
+PICTURE = Image("image/png", "aGVsbG8=")
+
+
+@pytest.mark.parametrize("wire", [chat, responses, wire_messages, gemini])
+def test_pictures_go_out_and_are_read_again(wire: Any):
+    call = ToolCall("one", "clock", {}, "{}")
+    messages = (
+        Message.user("Look.", [PICTURE]),
+        Message.assistant("", [call]),
+        Message.tool("12:00", "one", [PICTURE]),
+    )
+    model = () if wire is gemini else ("m",)
+    body = wire.request_body(*model, Request(messages), ModelSettings())
+
+    found = wire.read_conversation(body)
+
+    assert "aGVsbG8=" in str(body)
+    assert [image for message in found for image in message.images] == [PICTURE, PICTURE]
