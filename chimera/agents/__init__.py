@@ -60,7 +60,7 @@ _PROVIDER_OPTIONS = ("attempts", "price", "timeout")
 
 def about(name: str) -> str | None:
     """What a shipped agent is, in a line for people and records; None of any other."""
-    return AGENTS.get(name.partition(":")[0].replace("-", "_"))
+    return AGENTS.get(name.partition(":")[0])
 
 
 def __getattr__(name: str) -> Any:
@@ -83,7 +83,7 @@ def create_agent(
     cache: str | Path | None = None,
     options: Mapping[str, str] | None = None,
     others: Collection[str] = (),
-    settings: ModelSettings | None = None,
+    model_settings: ModelSettings | None = None,
     max_connections: int | None = None,
     summary_model: str | None = None,
     mcp: Sequence[str] = (),
@@ -93,11 +93,11 @@ def create_agent(
 
     `options` are the agent's own settings by name, converted by its annotations; `attempts`,
     `price` and `timeout` among them are the model's. `others` are names that the caller knows
-    beside these, for the message about an unknown one. `settings` and `max_connections` are the
-    model's, `summary_model` another that condenses conversations, `mcp` commands of MCP servers,
-    `batches` the file of a run whose calls go out in batches.
+    beside these, for the message about an unknown one. `model_settings` and `max_connections` are
+    the model's, `summary_model` is another that condenses conversations, `mcp` are commands of MCP
+    servers, `batches` is the file of a run whose calls go out in batches.
     """
-    own = {key.replace("-", "_"): value for key, value in (options or {}).items()}
+    settings = {key.replace("-", "_"): value for key, value in (options or {}).items()}
     head, _, rest = name.partition(":")
     kind = head.replace("-", "_")
     kind = kind if kind in AGENTS else name
@@ -118,21 +118,21 @@ def create_agent(
         values |= {key: value for key, value in sampling.items() if value is not None}
     if "provider" in parameters:
         values["provider"] = _provider(
-            own, model, api_key, base_url, cache, settings, max_connections
+            settings, model, api_key, base_url, cache, model_settings, max_connections
         )
-        if batches is not None:
-            values["provider"] = _in_batches(kind, values["provider"], batches)
     elif "model" in parameters and model is not None:
         values["model"] = model
+    if batches is not None:
+        values["provider"] = _in_batches(kind, values.get("provider"), batches)
     if "loop" in parameters:
         from chimera.agents.react import loop_with
 
-        values["loop"] = loop_with(values.get("loop"), own, _summarizer(summary_model))
+        values["loop"] = loop_with(values.get("loop"), settings, _summarizer(summary_model))
     elif summary_model is not None:
         raise UsageError(f"agent '{name}' condenses nothing: it has no --role summary=MODEL")
     if mcp:
         values["mcp"] = tuple(mcp)
-    values |= constructor_values(cls, own, owner=f"agent '{name}'", reserved=_RESERVED)
+    values |= constructor_values(cls, settings, owner=f"agent '{name}'", reserved=_RESERVED)
     for key in values:
         if key not in parameters:
             raise UsageError(f"agent '{name}' takes no '{key}'")
@@ -152,19 +152,19 @@ def _preset(kind: str) -> Mapping[str, Any]:
 
 
 def _provider(
-    options: dict[str, str],
+    settings: dict[str, str],
     model: str | None,
     api_key: str | None,
     base_url: str | None,
     cache: str | Path | None,
-    settings: ModelSettings | None,
+    model_settings: ModelSettings | None,
     max_connections: int | None,
 ) -> Any:
-    """The model's provider; what of the agent's `options` is its own is taken out of them."""
+    """The model's provider; the options that are its own are taken out of `settings`."""
     from chimera.providers import create_provider
     from chimera.providers.base import DEFAULT_ATTEMPTS
 
-    own = {key: options.pop(key) for key in _PROVIDER_OPTIONS if key in options}
+    own = {key: settings.pop(key) for key in _PROVIDER_OPTIONS if key in settings}
     return create_provider(
         model,
         api_key=api_key,
@@ -173,7 +173,7 @@ def _provider(
         attempts=int(own.get("attempts", DEFAULT_ATTEMPTS)),
         timeout=float(own.get("timeout", 600.0)),
         price=own.get("price"),
-        settings=settings,
+        settings=model_settings,
         max_connections=max_connections,
     )
 

@@ -6,6 +6,7 @@ from pathlib import Path
 
 import click
 
+from chimera.agents import about
 from chimera.cli.evaluation import Output, run_evaluation
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.errors import UsageError
@@ -16,7 +17,7 @@ from chimera.eval.run import RunSettings
 def group(preset: str) -> click.Group:
     """The command group of one preset."""
 
-    @click.group(preset, help=f"The agent preset '{preset}'.")
+    @click.group(preset, help=f"The agent preset '{preset}': {about(preset)}.")
     def preset_group() -> None: ...
 
     @preset_group.command("bench")

@@ -275,7 +275,7 @@ def chosen_agent(
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
         options=options,
         others=SUBMITTERS,
-        settings=settings.model_settings(),
+        model_settings=settings.model_settings(),
         max_connections=settings.max_connections,
         summary_model=settings.roles().get(SUMMARY),
         mcp=settings.mcp,
