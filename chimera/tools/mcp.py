@@ -35,7 +35,7 @@ def check_commands(commands: Sequence[str]) -> None:
             raise UsageError("--mcp needs a command, as in --mcp 'npx -y my-server'")
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class MCPTool:
     """One tool of a running server."""
 
