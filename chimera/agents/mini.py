@@ -13,7 +13,7 @@ import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from chimera.agents.base import BaseAgent
+from chimera.agents.base import BaseAgent, at_step
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import LimitReached
 from chimera.providers.base import ContextOverflow, Provider
@@ -157,24 +157,30 @@ class _Run:
         for _ in range(steps_allowed(self.agent.max_steps)):
             if (self.cost or 0.0) >= self.agent.cost_limit > 0:
                 return "limit:cost"
-            response = self._ask()
-            commands = _BLOCK.findall(response.content)
-            if len(commands) != 1:
-                self.unreadable += 1
-                if self.unreadable >= self.agent.max_unreadable:
-                    return "stuck"
-                cut = response.stop_reason == "length"
-                wrong = WRONG_FORM.replace("{count}", str(len(commands)))
-                self._tell(Message.user(CUT_OFF if cut else wrong))
-                continue
-            self.unreadable = 0
-            result = self._execute(commands[0].strip())
-            handed_in = submission(result)
-            if handed_in is not None:
-                self.output = handed_in
-                return "submitted"
-            self._tell(Message.user(observation(result)))
+            with at_step(self.steps + 1, self.cost):
+                stop_reason = self._step()
+            if stop_reason is not None:
+                return stop_reason
         return "limit:steps"
+
+    def _step(self) -> str | None:
+        """One reply and its command; the reason to stop, if there is one."""
+        response = self._ask()
+        commands = _BLOCK.findall(response.content)
+        if len(commands) != 1:
+            self.unreadable += 1
+            cut = response.stop_reason == "length"
+            wrong = WRONG_FORM.replace("{count}", str(len(commands)))
+            self._tell(Message.user(CUT_OFF if cut else wrong))
+            return "stuck" if self.unreadable >= self.agent.max_unreadable else None
+        self.unreadable = 0
+        result = self._execute(commands[0].strip())
+        handed_in = submission(result)
+        if handed_in is not None:
+            self.output = handed_in
+            return "submitted"
+        self._tell(Message.user(observation(result)))
+        return None
 
     def _ask(self) -> Response:
         agent = self.agent

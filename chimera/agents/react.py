@@ -8,7 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_type_hints
 
-from chimera.agents.base import BaseAgent
+from chimera.agents.base import BaseAgent, at_step
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
 from chimera.environments.base import Environment
@@ -167,22 +167,29 @@ class _Run:
 
     def _loop(self) -> str:
         for _ in range(steps_allowed(self.agent.max_steps)):
-            self._condense_when_due()
-            response = self._ask()
-            self.steps += 1
-            if response.content:
-                self.output = response.content
-            if response.tool_calls:
-                if self._answer_calls(response.tool_calls):
-                    return "submitted"
-                if self.errors_in_a_row >= self.agent.loop.max_consecutive_errors:
-                    return "stuck"
-                continue
-            reply = self.env.reply(response.content)
-            if reply is None:
-                return "length" if response.stop_reason == "length" else "done"
-            self._add(Message.user(reply))
+            with at_step(self.steps + 1, self.cost):
+                stop_reason = self._step()
+            if stop_reason is not None:
+                return stop_reason
         return "limit:steps"
+
+    def _step(self) -> str | None:
+        """One call of the model and what follows from it; the reason to stop, if there is one."""
+        self._condense_when_due()
+        response = self._ask()
+        self.steps += 1
+        if response.content:
+            self.output = response.content
+        if response.tool_calls:
+            if self._answer_calls(response.tool_calls):
+                return "submitted"
+            stuck = self.errors_in_a_row >= self.agent.loop.max_consecutive_errors
+            return "stuck" if stuck else None
+        reply = self.env.reply(response.content)
+        if reply is None:
+            return "length" if response.stop_reason == "length" else "done"
+        self._add(Message.user(reply))
+        return None
 
     def _ask(self) -> Response:
         """The model's next message; a conversation too long for it is condensed first."""

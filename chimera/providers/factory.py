@@ -4,18 +4,19 @@ from __future__ import annotations
 
 import importlib.util
 import os
-import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.errors import UsageError
-from chimera.plugins import load_class
+from chimera.plugins import is_own_code, load_class
 from chimera.providers.base import DEFAULT_ATTEMPTS, Provider
 from chimera.providers.prices import FREE, parse_price
 from chimera.providers.secrets import remember_secret
 from chimera.providers.settings import ModelSettings
+from chimera.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -76,9 +77,9 @@ SERVICE_ALIASES: Mapping[str, str] = {"gemini": "google", "z-ai": "zai", "grok":
 #: Prefixes that are no service with an address and a key of its own.
 SPECIAL = ("local", "scripted", "litellm", "azure", "bedrock", "vertex")
 GOOGLE_CHAT = "/v1beta/openai"  # where Google speaks chat completions
+#: A name at the gateway that is set, whatever service it looks like.
+GATEWAY = "gateway:"
 ENTRY_POINT_GROUP = "chimera.providers"
-#: `package.module:Class` or `path/to/file.py:Class`, and the model it is to serve after a slash.
-_OWN_CLASS = re.compile(r"((?:[\w.~/-]+\.py|[A-Za-z_][\w.]*):[A-Z]\w*)(?:/(.*))?")
 
 #: How well-known models begin, and the service that has them.
 KNOWN_MODELS: tuple[tuple[str, str], ...] = (
@@ -117,9 +118,8 @@ def create_provider(
     settings: ModelSettings | None = None,
     max_connections: int | None = None,
 ) -> Provider:
-    """The provider of `SERVICE/MODEL`, of a well-known bare model name, or of the usual variables.
-
-    `package.module:Class/MODEL` and `file.py:Class/MODEL` are a provider of one's own.
+    """The provider of `SERVICE/MODEL`, of a well-known bare name, of `gateway:MODEL`, of one's own
+    `file.py:Class`, or of the usual variables.
 
     `price` states US dollars for a million tokens as INPUT/OUTPUT where the price table does not
     know the model. `cache` is a file in which answers are kept and found again.
@@ -139,36 +139,12 @@ def create_provider(
         "max_connections": max_connections,
     }
     prefix, _, rest = name.partition("/")
-    own = _OWN_CLASS.fullmatch(name)
-    if own and names_class(name):
-        return _of_class(own[1], own[2] or "", api_key, base_url, values)
     if prefix in SPECIAL and rest:
         return _special(prefix, rest, name, api_key, base_url, values)
+    if _is_own(name):
+        return _own_provider(name, api_key, base_url, values)
     service_name, served = _resolve(name, base_url)
     return _of_service(service_name, served, name, api_key, base_url, values)
-
-
-def names_class(model: str) -> bool:
-    """Whether a model's name is that of a class of the user's own."""
-    prefix = model.partition("/")[0]
-    known = SERVICE_ALIASES.get(prefix, prefix) in (*SERVICES, *SPECIAL)
-    return not known and _OWN_CLASS.fullmatch(model) is not None
-
-
-def _of_class(
-    path: str, model: str, api_key: str | None, base_url: str | None, values: dict[str, Any]
-) -> Provider:
-    """A user's own provider; it is given the key and the address where it has fields for them."""
-    cls: Any = load_class(path, Provider, what="model", shipped={}, group=ENTRY_POINT_GROUP)
-    given = {"model": model, "api_key": api_key, "base_url": base_url}
-    fields = getattr(cls, "__dataclass_fields__", {})
-    try:
-        provider: Provider = cls(
-            **values, **{key: value for key, value in given.items() if key in fields and value}
-        )
-    except TypeError as error:
-        raise UsageError(f"model '{values['name']}' cannot be made: {error}") from None
-    return provider
 
 
 def _special(
@@ -213,29 +189,84 @@ def needs(name: str, module: str, install: str) -> None:
 
 def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
     """The service and the model's name there."""
-    prefix, _, rest = name.partition("/")
+    if name.startswith(GATEWAY):
+        return _gateway(name, base_url), name.removeprefix(GATEWAY)
+    prefix, slash, rest = name.partition("/")
     prefix = SERVICE_ALIASES.get(prefix, prefix)
     if rest and prefix in SERVICES:
         return prefix, rest
-    known = next((service for start, service in KNOWN_MODELS if name.startswith(start)), None)
-    if "/" in name:
-        known = None
+    if slash:
+        raise _unknown(name, prefix)
+    known = _maker(name)
     anthropic_url = os.environ.get("ANTHROPIC_BASE_URL")
     if known in ANTHROPIC_COMPATIBLE and base_url is None and anthropic_url:
         return "anthropic", name
-    if known is not None:
-        return known, name
+    return known or _gateway(name, base_url), name
+
+
+def _maker(name: str) -> str | None:
+    """The service of a well-known bare name."""
+    return next((service for start, service in KNOWN_MODELS if name.startswith(start)), None)
+
+
+def _gateway(name: str, base_url: str | None) -> str:
+    """The protocol of the endpoint that a flag or the usual variables name."""
     if base_url is not None:
-        return "openai", name
-    if anthropic_url:
-        return "anthropic", name
+        return "openai"
+    if os.environ.get("ANTHROPIC_BASE_URL"):
+        return "anthropic"
     if os.environ.get("OPENAI_BASE_URL"):
-        return "openai", name
-    services = ", ".join([*SERVICES, *SPECIAL])
-    raise UsageError(
-        f"unknown model '{name}'\n  Write SERVICE/MODEL with one of: {services}.\n"
-        "  Or give the address of an OpenAI-compatible endpoint with a base URL."
+        return "openai"
+    if name.startswith(GATEWAY):
+        raise UsageError(
+            f"'{name}': no gateway is set\n"
+            "  Give --base-url, or set OPENAI_BASE_URL or ANTHROPIC_BASE_URL."
+        )
+    raise _unknown(name, name)
+
+
+def _unknown(name: str, prefix: str) -> UsageError:
+    """`prefix` is the part that should be a service's name."""
+    names = [*SERVICES, *SERVICE_ALIASES, *SPECIAL]
+    return UsageError(
+        f"unknown model '{name}'{did_you_mean(prefix, names)}\n"
+        f"  Write SERVICE/MODEL with one of: {', '.join([*SERVICES, *SPECIAL])}.\n"
+        f"  A model of an endpoint of your own: --base-url ADDRESS --model {GATEWAY}{name}"
     )
+
+
+def _is_own(name: str) -> bool:
+    """Whether it names code of one's own: `llama3.2:latest` looks so and is a model of Ollama's."""
+    if name.startswith(GATEWAY) or name.partition("/")[0] in (*SERVICES, *SERVICE_ALIASES):
+        return False
+    own_file = name.endswith(".py") or ".py:" in name
+    plugged = name in {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return plugged or (is_own_code(name) and (own_file or _maker(name) is None))
+
+
+def _own_provider(
+    name: str,
+    api_key: str | None,
+    base_url: str | None,
+    values: dict[str, Any],
+) -> Provider:
+    """A provider of one's own; `api_key` and `base_url` are given to a class that has them."""
+    kind: Any = Provider  # abstract, which is no matter here
+    cls: type[Any] = load_class(
+        name, kind, what="model", shipped={}, group=ENTRY_POINT_GROUP, others=SERVICES
+    )
+    own = {"api_key": api_key, "base_url": base_url}
+    defaults = {each.name: each.default for each in fields(cls)}
+    values |= {key: own[key] for key in own if own[key] is not None and key in defaults}
+    if values["price_override"] is None:
+        del values["price_override"]
+    if defaults["model"] is MISSING:
+        values["model"] = cls.__name__
+    try:
+        made: Provider = cls(**values)
+    except TypeError as error:
+        raise UsageError(f"model '{name}' cannot be made: {error}") from None
+    return made
 
 
 def _of_service(

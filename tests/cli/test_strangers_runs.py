@@ -85,7 +85,6 @@ def test_a_run_from_elsewhere_asks_for_its_paths_again(chimera, run, tasks, tmp_
         {"option": ["path=/etc/passwd"]},
         {"agent_option": ["pass_env=HOME"]},
         {"model": "evil:Model"},
-        {"model": "evil.py:Model/x"},
         {"model_option": ["header.x=y"]},
         {"role": ["judge=litellm/http://evil.example"]},
         {"mcp": ["touch owned"]},
