@@ -19,7 +19,7 @@ from chimera.providers.base import Provider
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.secrets import remember_secret
 
-AZURE_VERSION = "2025-04-01-preview"  # the newest dated one; AZURE's own default does not exist
+AZURE_VERSION = "2025-04-01-preview"  # the client has no default of its own
 INSTALL = "pip install 'chimera-eval[{}]'"
 
 _clients: dict[tuple[int, str, str, str], Any] = {}

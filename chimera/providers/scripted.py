@@ -62,7 +62,7 @@ class ScriptedProvider(Provider):
     price_override: Price | None = FREE
 
     def identity(self) -> dict[str, JSON]:
-        return {"model": self.name, "script": repr(self.script)}
+        return {"model": self.name, "script": repr(self.script), **self.settings.identity()}
 
     def _call(self, request: Request) -> Response:
         if self.script is None:
