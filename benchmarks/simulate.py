@@ -179,9 +179,9 @@ def check(nodes: int, trials: int, seconds: float, slots: int) -> None:
     plan = Plan(trials=trials, nodes=nodes, slots=slots, cores=1, providers=1, starts=1e9, calls=1,
                 call=seconds, grading=0.0, image=0.0, driver=cpu / trials, ledger=0.0)  # fmt: skip
     foreseen = simulate(plan).seconds
-    print(f"{nodes} nodes, {trials} trials of {seconds:g} s, {slots} at once on each: "
-          f"{wall:.1f} s, ideal {ideal:.1f} s ({ideal / wall:.0%}), simulated {foreseen:.1f} s; "
-          f"driver {cpu / trials * 1000:.2f} ms CPU a trial; load {os.getloadavg()[0]:.1f}")  # fmt: skip
+    print(f"{nodes} nodes, {trials} trials of {seconds:g} s, {slots} at once on each:")
+    print(f"  {wall:.1f} s, ideal {ideal:.1f} s ({ideal / wall:.0%}), simulated {foreseen:.1f} s; ")
+    print(f"  driver {cpu / trials * 1000:.2f} ms CPU a trial; load {os.getloadavg()[0]:.1f}")
 
 
 def measured(
