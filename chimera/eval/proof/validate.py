@@ -5,7 +5,7 @@ Works on every benchmark through `oracle`, `mutants` and `grade`, along the same
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
 from typing import Any, Literal
@@ -25,7 +25,8 @@ ANSWERS: tuple[Answer, ...] = ("gold", "empty", "mutant")
 class Check:
     """One answer that was graded, and whether its verdict is the one that was due.
 
-    `equivalent` is a mutant that passed and behaves like the gold on further inputs as well.
+    `equivalent` is a mutant that passed and behaves like the gold on further inputs as well; `twin`
+    counts the tests that decided and those of them that have a twin.
     """
 
     task_id: str
@@ -35,6 +36,7 @@ class Check:
     why: str
     text: str = ""
     equivalent: bool = False
+    twin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_due(self) -> bool:
@@ -76,7 +78,14 @@ class Report:
             ],
             "gold_not_passed": [self._named(c) for c in self.of("gold") if not c.as_due],
             "empty_passed": [self._named(c) for c in self.of("empty") if not c.as_due],
+            **self._twins(),
         }
+
+    def _twins(self) -> dict[str, Any]:
+        """How many of the tests that the gold passes can tell a forged pass, where twins are."""
+        twins = [check.twin for check in self.of("gold") if check.twin]
+        counts = {name: sum(twin[name] for twin in twins) for name in ("tests", "twinned")}
+        return {"twins": counts} if twins else {}
 
     @staticmethod
     def _named(check: Check) -> dict[str, Any]:
@@ -151,7 +160,13 @@ def _check(job: _Job) -> Check:
         record.status,
         record.why,
         submission.text,
+        twin=_twin(record),
         equivalent=job.answer == "mutant"
         and record.passed
         and job.spec.benchmark.behaves_like_gold(job.spec.task, submission),
     )
+
+
+def _twin(record: TrialRecord) -> Mapping[str, Any]:
+    twin = record.verdict.metrics.get("twin") if record.verdict else None
+    return twin if isinstance(twin, Mapping) else {}
