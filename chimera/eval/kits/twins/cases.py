@@ -76,8 +76,12 @@ class Rewritten:
     """A test file in one of its two forms, and how many of its tests differ between them."""
 
     content: bytes
-    tests: int
+    names: tuple[str, ...]
     twinned: int
+
+    @property
+    def tests(self) -> int:
+        return len(self.names)
 
 
 Keeps = Callable[[int, str], bool]
@@ -118,7 +122,8 @@ def rewrite(
         edits += _around(case, seed, each=each, end=each or not case.expectations)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce
-    return Rewritten(content, len(cases), sum(case.twinned for case in cases))
+    names = tuple(case.name for case in cases)
+    return Rewritten(content, names, sum(case.twinned for case in cases))
 
 
 Edit = tuple[int, int, bytes]
