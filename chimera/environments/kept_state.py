@@ -23,7 +23,8 @@ _WRITABLE = {
 @contextmanager
 def kept_state(env: Machine) -> Iterator[Callable[[], None]]:
     """A call that ends all processes and puts back the files that were there at first."""
-    places = (".", *_WRITABLE.get(unwrapped(env).name, ()))
+    further = _WRITABLE.get(unwrapped(env).name, ())
+    places = [".", *(each for each in further if env.run_command(["test", "-d", each]).success)]
     with tempfile.TemporaryDirectory(prefix="chimera-state-") as directory:
         copies = {place: Path(directory, str(number)) for number, place in enumerate(places)}
         for place, copy in copies.items():

@@ -221,8 +221,8 @@ def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:
     """Undo what an agent did to files that steer the test runner; the names it had added."""
     given = {**task["files"], **task["test_files"]}
     asked = task["gold_files"].keys() - given.keys()  # the reference has them too
-    links = env.run_command("find . -type l -printf '%P\\n'").output.splitlines()
-    found = {*env.list_files(), *links} - asked
+    links = env.run_command(["find", ".", "-type", "l"]).output.splitlines()
+    found = {*env.list_files(), *(link.removeprefix("./") for link in links)} - asked
     steering = [path for path in found if steers(path, new=False)]
     for path in steering:
         env.run_command(["rm", "-f", "--", path])

@@ -197,6 +197,20 @@ def test_reference_files_prove_a_task(require, tmp_path, monkeypatch):
     assert report.counts()["twins"] == {"tests": 2, "twinned": 1}
 
 
+def test_a_link_to_settings_of_the_runner_is_removed(require):
+    require("bwrap")
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "files": {"hidden.py": "", "answer.py": HONEST},
+        "test_files": {"test_it.py": TWO_TESTS},
+        "setup": ["ln -s hidden.py conftest.py"],
+    }
+    result = verdict(task, Writes(), "bubblewrap")
+
+    assert result.passed, result.why
+    assert result.metrics["removed"] == ["conftest.py"]
+
+
 def test_another_command_decides_by_its_exit_code(require):
     require("bwrap")
     task = {"test_command": "grep -q done out.txt"}
