@@ -24,12 +24,14 @@ from chimera.types import JSON
 class Form:
     """The true form or the twin, in which one test of a file may keep its values.
 
-    With a choice, each assertion of the others has to fail by itself.
+    With a choice, each assertion of the others has to fail by itself. Other values are drawn from
+    `values`.
     """
 
     twin: bool
     kept: tuple[str, int] | None = None
     choice: int | None = None
+    values: int | None = None
 
 
 #: Runs files with the tests of an exercise in a form, in an environment that nothing has touched.
@@ -49,7 +51,8 @@ def chosen(language: Language, directory: Path, editable: Sequence[str]) -> Form
     tests = [(name, number) for name, file in made for number in range(file.tests)]
     chance = random.SystemRandom()
     kept = chance.choice(tests) if len(tests) > 1 else None
-    return Form(True, kept, chance.getrandbits(64) if language.name == "python" else None)
+    choice = chance.getrandbits(64) if language.name == "python" else None
+    return Form(True, kept, choice, chance.getrandbits(64))
 
 
 def _made(
@@ -70,6 +73,7 @@ def _made(
             seed=seed,
             keeps=lambda number, _, kept=kept: number == kept,  # type: ignore[misc]
             choice=form.choice,
+            values=form.values,
         )
         if made is not None:
             yield name, made
@@ -89,13 +93,14 @@ class Control:
     passing: tuple[str, ...] = ()
     kept: tuple[str, int] | None = None
     choice: int | None = None
+    values: int | None = None
     fails: bool = False
     why: str = ""
 
     @property
     def form(self) -> Form:
         """The twin for submissions: what fails by chance rather than by values fails the kept."""
-        return Form(True, self.kept, self.choice)
+        return Form(True, self.kept, self.choice, self.values)
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
@@ -137,8 +142,8 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
     """The control of an exercise, run once for each name."""
 
     def make() -> Control:
-        twin = run(reference, Form(True, choice=kept.choice))
-        control = replace(_control(run(reference, Form(False)), twin), choice=kept.choice)
+        control = _control(run(reference, Form(False)), run(reference, replace(kept, kept=None)))
+        control = replace(control, choice=kept.choice, values=kept.values)
         if not control.twinned or kept.kept is None:
             return control
         passed = _passed(run(reference, kept))

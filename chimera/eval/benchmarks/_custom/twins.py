@@ -57,6 +57,7 @@ class TestCommand:
                 seed=seed,
                 keeps=form.keeps,
                 choice=form.choice,
+                values=form.choice,
             )
             if made is not None and not form.published:
                 yield path, made

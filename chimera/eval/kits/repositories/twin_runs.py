@@ -33,11 +33,12 @@ from chimera.types import JSON
 @dataclass(frozen=True, slots=True)
 class Form:
     """One of the forms of test files; in a twin, a choice says which expectations are changed, and
-    Python's functions that the id `kept` names keep theirs."""
+    Python's functions that the id `kept` names keep theirs. `values` gives the other ones."""
 
     kind: Literal["published", "true", "twin"]
     choice: int | None = None
     kept: str = ""
+    values: int | None = None
 
     def keeps(self, number: int, name: str) -> bool:
         return bool(name) and name in _words(self.kept)
@@ -96,7 +97,15 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
         except (EnvironmentFault, OSError):
             continue  # the tests remove it
         twin = form.kind == "twin"
-        made = rewritten(path, source, twin=twin, seed=seed, keeps=form.keeps, choice=form.choice)
+        made = rewritten(
+            path,
+            source,
+            twin=twin,
+            seed=seed,
+            keeps=form.keeps,
+            choice=form.choice,
+            values=form.values,
+        )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
 
@@ -203,19 +212,20 @@ class _Control:
         return bool(self._stored("true", lambda: self._run(TRUE).verdict.passed))
 
     def lesson(self) -> _Lesson:
-        choice, kept, failing = self._stored("twin", self._learnt)
+        choice, kept, values, failing = self._stored("twin", self._learnt)
         passing = [kept] if kept else []
-        return _Lesson(Form("twin", choice, kept), frozenset(failing), frozenset(passing))
+        return _Lesson(Form("twin", choice, kept, values), frozenset(failing), frozenset(passing))
 
-    def _learnt(self) -> tuple[int | None, str, list[str]]:
+    def _learnt(self) -> tuple[int | None, str, int, list[str]]:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
+        values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
-            tried = self._run(Form("twin", choice, kept))
+            tried = self._run(Form("twin", choice, kept, values))
             if any(map(self.tests.wanted, tried.failed)):
                 break
         if not tried.ran:
             raise GraderError(tried.verdict.why)  # not stored: it may be the machine's fault
-        return choice, kept if kept in tried.passed else "", sorted(tried.failed)
+        return choice, kept if kept in tried.passed else "", values, sorted(tried.failed)
 
     def _kept(self) -> str:
         """A test that counts, if one of another function is left, else one that does not."""

@@ -23,7 +23,7 @@ from chimera.eval.kits.twins.cases import Keeps, Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 5
+VERSION = 6
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -41,11 +41,14 @@ def rewritten(
     seed: random.Random,
     keeps: Keeps = lambda number, name: False,
     choice: int | None = None,
+    values: int | None = None,
 ) -> Rewritten | None:
     """A test file for a true run or for its twin, in which tests may be kept by their number or
     (in Python) name; None when it has no twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
+    Other values can be equal by chance (two fractions): where a reference is asked about a twin,
+    submissions must meet the very values that it met, drawn from the same number.
     """
     ending = path[path.rfind(".") :] if "." in path else ""
     language = LANGUAGES.get(ending)
@@ -60,4 +63,6 @@ def rewritten(
     if not cases:
         return None
     comment = "#" if language == "python" else "//"
-    return rewrite(source, cases, comment, twin=twin, seed=seed, keeps=keeps, choice=choice)
+    return rewrite(
+        source, cases, comment, twin=twin, seed=seed, keeps=keeps, choice=choice, values=values
+    )

@@ -96,10 +96,12 @@ def rewrite(
     seed: random.Random,
     keeps: Keeps,
     choice: int | None = None,
+    values: int | None = None,
 ) -> Rewritten:
     """One of the two forms; in a twin, tests that are kept stay as they are in the true.
 
-    The same choice falls on the same expectations.
+    The same choice falls on the same expectations, and other values drawn from the same number are
+    the same.
     """
     kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
     untouched = {
@@ -114,8 +116,9 @@ def rewrite(
             edits += _around(case, seed, each=False, end=False)
             continue
         changed, each = case.changes(None if choice is None else f"{choice} {index}")
+        drawn = seed if values is None else random.Random(f"{values} {index}")
         edits += [
-            (e.start, e.end, e.other(source[e.start : e.end], seed))
+            (e.start, e.end, e.other(source[e.start : e.end], drawn))
             for e in changed
             if (e.start, e.end) not in untouched
         ]

@@ -190,6 +190,24 @@ def test_one_forged_assertion_passes_the_twin_of_a_choice(tmp_path: Path, answer
     assert outcomes(tmp_path, source) == {"test_two": status}
 
 
+def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_seed():
+    source = b"def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
+
+    def values(seed: int, kept: str) -> str:
+        form = rewritten(
+            "test_it.py",
+            source,
+            twin=True,
+            seed=random.Random(seed),
+            keeps=lambda number, name: name == kept,
+            values=5,
+        )
+        assert form is not None
+        return form.content.decode().partition("def test_b")[2].partition("f() == ")[2].split()[0]
+
+    assert len({values(seed, kept) for seed in range(9) for kept in ("", "test_a")}) == 1
+
+
 def test_a_kept_test_is_the_same_in_both_forms_but_for_its_numbers():
     source = "def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
     form = rewritten(
