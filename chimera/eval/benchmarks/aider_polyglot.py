@@ -38,6 +38,7 @@ from chimera.eval.benchmarks._aider_polyglot.exercises import (
     exercises_in,
     exercises_source,
     reference_files,
+    tables_of_tests,
 )
 from chimera.eval.benchmarks._aider_polyglot.languages import (
     LANGUAGES,
@@ -200,7 +201,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
 
     def environment(self, task: PolyglotTask) -> EnvironmentSpec:
         """Where an agent works: the exercise without tests and reference."""
-        return self._spec(task, "", {*task["tests"]})
+        return self._spec(task, "", {*task["tests"], *tables_of_tests(Path(task["directory"]))})
 
     def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
         inner = machine(start(self.environment(task)))

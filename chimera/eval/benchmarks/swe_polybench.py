@@ -169,6 +169,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             task["patch"],
             task["fail_to_pass"].__contains__,
             [task["id"], task["test_patch"], task["test_command"], task["dockerfile"], listed],
+            (*task["fail_to_pass"], *task["pass_to_pass"]),
         )
         return decide(tests, patch, env)
 

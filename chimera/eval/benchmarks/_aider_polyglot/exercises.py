@@ -48,6 +48,12 @@ def exercise_files(directory: Path) -> Iterator[Path]:
             yield path
 
 
+def tables_of_tests(directory: Path) -> list[str]:
+    """Files that Go compiles for tests alone, which an exercise's record does not list as such."""
+    found = [path.relative_to(directory).as_posix() for path in exercise_files(directory)]
+    return [name for name in found if name.endswith("_test.go")]
+
+
 def configured_files(directory: Path, row: Row) -> dict[str, list[str]]:
     """Which files are solution, test and example: by the exercise's own record, else by name."""
     config = directory / ".meta/config.json"
