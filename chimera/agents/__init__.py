@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.agents.base import Agent, BaseAgent, as_agent
+from chimera.agents.coding import CODING_AGENTS
 from chimera.errors import UsageError
 from chimera.plugins import constructor_values, load_class
 
@@ -41,7 +42,10 @@ _CLASSES: Mapping[str, str] = {
     "direct": "chimera.agents.direct:DirectAgent",
     "terminal": "chimera.agents.terminal.agent:TerminalAgent",
     "command": "chimera.agents.command:CommandAgent",
+    **{name: path for name, (path, _) in CODING_AGENTS.items()},
 }
+#: Those whose name is followed by a command, and what they call it.
+_BY_COMMAND: Mapping[str, str] = {"command": "template"}
 #: What an agent is made with that no option can name.
 _RESERVED = ("provider", "loop")
 #: Options that belong to the model rather than to the agent.
@@ -77,8 +81,7 @@ def create_agent(
     """
     settings = {key.replace("-", "_"): value for key, value in (options or {}).items()}
     head, _, rest = name.partition(":")
-    kind = head.replace("-", "_")
-    kind = kind if kind in AGENTS else name
+    kind = _kind(name, head)
     cls: type[Any] = load_class(
         kind, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP, others=others
     )
@@ -90,13 +93,16 @@ def create_agent(
         "seed": seed,
     }
     values: dict[str, Any] = {**_preset(kind)}
-    if kind == "command":
-        values["template"] = rest
-    else:
+    if kind in _BY_COMMAND:
+        values[_BY_COMMAND[kind]] = rest
+    if kind in CODING_AGENTS or kind in _BY_COMMAND:
+        sampling.pop("max_steps")  # the trial's limit is kept by the gateway
+    if kind != "command":
         values |= {key: value for key, value in sampling.items() if value is not None}
-    if "provider" in parameters:
+    wanted = kind not in _BY_COMMAND or (model and settings.get("gateway") != "false")
+    if "provider" in parameters and wanted:
         values["provider"] = _provider(settings, model, api_key, base_url, cache)
-    elif "model" in parameters and model is not None:
+    if "model" in parameters and model and (kind in _BY_COMMAND or "provider" not in parameters):
         values["model"] = model
     if "loop" in parameters:
         from chimera.agents.react import loop_with
@@ -110,6 +116,14 @@ def create_agent(
         return cls(**values)
     except TypeError as error:
         raise UsageError(f"agent '{name}' cannot be made: {error}") from None
+
+
+def _kind(name: str, head: str) -> str:
+    """The shipped agent that a name means; `claude-code` is the product, `claude_code` our loop."""
+    if head in CODING_AGENTS:
+        return head
+    kind = head.replace("-", "_")
+    return kind if kind in AGENTS else name
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
@@ -41,6 +41,11 @@ class BaseAgent(ABC):
     def providers(self) -> Sequence[Provider]:
         """The models it asks by itself, whose prices a limit on money needs."""
         return ()
+
+    def mounts(self) -> Mapping[str, str]:
+        """What it brings into confined environments, read-only: host path → target. Made when it
+        is not there yet."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

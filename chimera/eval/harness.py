@@ -33,6 +33,7 @@ from chimera.eval.trial import (
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
 from chimera.eval.workers import ThreadExecutor, results
+from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable, storable_value
 from chimera.types import JSON
@@ -138,6 +139,7 @@ class Harness:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
+                    self._forget_journal(store, record)
                     self.observer.finished(stored)
                     if stopped is None and (stopped := streak.reason_to_stop(stored)):
                         executor.finish()
@@ -145,6 +147,18 @@ class Harness:
             close_open_environments()
             raise Interrupted from None
         return stopped
+
+    @staticmethod
+    def _journal(store: RunStore, trial_digest: str) -> Path | None:
+        """Where a trial's calls are kept until it is stored; nowhere for a run without a file."""
+        if str(store.path) == ":memory:":
+            return None
+        return Path(f"{store.path}.calls") / f"{trial_digest}.jsonl"
+
+    def _forget_journal(self, store: RunStore, record: TrialRecord) -> None:
+        path = self._journal(store, record.digest)
+        if path is not None and path.exists():
+            Journal(path).remove()
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -195,6 +209,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
+                journal=self._journal(store, trial_digest),
             )
 
     def identity(self) -> dict[str, JSON]:
@@ -211,7 +226,7 @@ class Harness:
     def _start(self) -> StartEnvironment:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
-            return StartBackend(factory or "none")
+            return StartBackend(factory or "none", mounts=as_agent(self.agent).mounts())
         return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:

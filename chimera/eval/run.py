@@ -119,7 +119,9 @@ class PreparedRun:
         return Harness(
             benchmark=self.benchmark,
             agent=self.agent,
-            env_factory=StartBackend(self.environment, network=settings.network),
+            env_factory=StartBackend(
+                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts()
+            ),
             samples=settings.samples,
             concurrency=settings.concurrency,
             limits=settings.limits(),
