@@ -107,6 +107,13 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
         f"{record.usage.input_tokens} + {record.usage.output_tokens} tokens, {money(record.cost)}"
     )
+    apart = {
+        "read from the cache": record.usage.cached_tokens,
+        "written into it": record.usage.cache_write_tokens,
+        "of reasoning": record.usage.reasoning_tokens,
+    }
+    if any(apart.values()):
+        echo("of these   " + ", ".join(f"{count} {what}" for what, count in apart.items() if count))
     if record.stop_reason:
         echo(f"stopped    {one_line(record.stop_reason)}")
     _section("prompt", store.task_prompt(record.task_id))
@@ -134,7 +141,10 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
             f"\n→ {call.name} {call.raw_arguments or dict(call.arguments or {})}"
             for call in step.message.tool_calls
         )
-        _section(f"step {number}: {step.message.role}", step.message.content + calls)
+        pictures = "".join(f"\n[{image.media_type}]" for image in step.message.images)
+        if step.message.reasoning:
+            _section(f"step {number}: reasoning", step.message.reasoning)
+        _section(f"step {number}: {step.message.role}", step.message.content + calls + pictures)
 
 
 def _section(title: str, text: str) -> None:
