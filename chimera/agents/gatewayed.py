@@ -56,7 +56,7 @@ def outcome(name: str, session: Session, result: CommandResult, said: str | None
         usage=meter.usage,
         cost=meter.cost,
         steps=session.calls,
-        trajectory=tuple(session.recording.steps),
+        trajectory=session.recording.trajectory(),
         stop_reason=stop_reason,
         metadata={"exit_code": result.exit_code, "truncated": result.truncated},
     )

@@ -20,7 +20,9 @@ from chimera.eval.run import RunSettings, resumed_settings
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
 @option(
-    "--agent", "-a", help="direct, react, oracle, nop, replay, command:…, a preset, module:Class."
+    "--agent",
+    "-a",
+    help="direct, react, claude-code, codex, oracle, command:…, acp:…, a preset, module:Class.",
 )
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")

@@ -14,9 +14,11 @@ from typing import Any
 from chimera.gateway.wires.base import Asked, Wire, stream_data
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
-from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
+from chimera.providers.gemini import ADDRESS, GeminiProvider
+from chimera.providers.openai import CONNECT_SECONDS, OFFICIAL, OpenAIProvider
 from chimera.providers.prices import Price
-from chimera.providers.sdk import MOST_BODY_BYTES, malformed, status_failure
+from chimera.providers.sdk import MOST_BODY_BYTES, decoded, malformed, status_failure
+from chimera.providers.settings import merge
 from chimera.types import JSON, Response
 
 _clients: dict[int, Any] = {}
@@ -31,20 +33,31 @@ class Upstream:
     headers: Mapping[str, str] = field(repr=False)
 
 
-def upstream_for(provider: Provider, wire: Wire) -> Upstream | None:
+def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | None:
     """Where the provider's service takes requests of this format; None: it speaks another."""
     if type(provider) is AnthropicProvider and wire.name == "anthropic":
         key = provider.api_key
         opener = {"authorization": f"Bearer {key}"} if provider.bearer else {"x-api-key": key}
         address = f"{provider.base_url.rstrip('/')}/v1/messages"
         return Upstream(address, {"anthropic-version": "2023-06-01", **opener})
-    if type(provider) is OpenAIProvider:
-        base, bearer = provider.base_url.rstrip("/"), f"Bearer {provider.api_key}"
-        if wire.name == "chat":
-            return Upstream(f"{base}/chat/completions", {"authorization": bearer})
-        if wire.name == "responses" and base.startswith("https://api.openai.com"):
-            return Upstream(f"{base}/responses", {"authorization": bearer})
+    if type(provider) is OpenAIProvider and wire.name in _spoken(provider):
+        path = "chat/completions" if wire.name == "chat" else "responses"
+        opener = {"authorization": f"Bearer {provider.api_key}"}
+        return Upstream(f"{provider.base_url.rstrip('/')}/{path}", opener)
+    if type(provider) is GeminiProvider and wire.name == "gemini" and not provider.vertex:
+        action = "streamGenerateContent?alt=sse" if stream else "generateContent"
+        base = provider.base_url or ADDRESS
+        address = f"{base.rstrip('/')}/v1beta/models/{provider.model}:{action}"
+        return Upstream(address, {"x-goog-api-key": provider.api_key})
     return None
+
+
+def _spoken(provider: OpenAIProvider) -> tuple[str, ...]:
+    """The formats of an OpenAI-compatible service: the older one, unless more is known of it."""
+    chosen = provider.settings.protocol or provider.protocol
+    if chosen == "auto":
+        return ("chat", "responses") if provider.base_url.startswith(OFFICIAL) else ("chat",)
+    return (chosen,)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -78,6 +91,8 @@ class Relay(Provider):
             model=provider.model,
             attempts=provider.attempts,
             timeout=provider.timeout,
+            settings=provider.settings,
+            max_connections=provider.max_connections,
             provider=provider,
             upstream=upstream,
             wire=wire,
@@ -97,7 +112,8 @@ class Relay(Provider):
     def _call(self, request: Request) -> Response:
         body = self.wire.prepared(self.body, self.provider.model)
         if request.max_tokens is not None:
-            body = self.wire.bounded(body, request.max_tokens)
+            body = self._bounded(body, request.max_tokens)
+        merge(body, self.settings.fields())
         sent = _Sent(self.sink)
         try:
             answer = self._exchange(json.dumps(body).encode(), request.timeout, sent)
@@ -107,10 +123,19 @@ class Relay(Provider):
                 error.retryable, error.maybe_charged = False, True
             raise
 
+    def _bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
+        bounded = self.wire.bounded(body, most)
+        if isinstance(self.provider, OpenAIProvider) and bounded is not body:
+            field = self.provider.max_tokens_field
+            if "max_tokens" in bounded and field != "max_tokens":
+                bounded[field] = bounded.pop("max_tokens")
+        return bounded
+
     def _exchange(self, content: bytes, timeout: float, sent: _Sent) -> dict[str, JSON]:
         """Send it; the whole answer, whose bytes have gone to the sink."""
         headers = {
             **{k: v for k, v in self.headers.items() if k in self.wire.passed_headers},
+            **dict(self.settings.headers),
             **self.upstream.headers,
             "content-type": "application/json",
         }
@@ -131,7 +156,7 @@ class Relay(Provider):
         whole = b"".join(parts)
         if streaming:
             return self.wire.whole(stream_data(whole))
-        answer = _decoded(self.name, whole)
+        answer = decoded(self.name, whole)
         sent(whole)
         return answer
 
@@ -147,16 +172,6 @@ class _Sent:
         self.anything = True
         with contextlib.suppress(OSError):
             self._sink(data)
-
-
-def _decoded(name: str, content: bytes) -> dict[str, JSON]:
-    try:
-        value = json.loads(content)
-    except (ValueError, RecursionError):
-        raise malformed(name, "the answer is not JSON") from None
-    if not isinstance(value, dict):
-        raise malformed(name, "the answer is no JSON object")
-    return value
 
 
 @contextlib.contextmanager

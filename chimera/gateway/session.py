@@ -131,7 +131,7 @@ class Session:
         if found is not None:
             return self._again(call, asked, found, out)
         sent, started = _Copy(out.send), time.time()
-        upstream = upstream_for(self.provider, call.wire)
+        upstream = upstream_for(self.provider, call.wire, stream=call.stream)
         with metered(self.meter):
             if upstream is None:
                 response = self._translated(call, asked, sent)
@@ -170,7 +170,7 @@ class Session:
             max_tokens=asked.max_tokens,
             stop=asked.stop,
         )
-        said = Message.assistant(response.content, response.tool_calls)
+        said = response.message()
         self._replies[_words(said)] = said
         reply = call.wire.reply(response, asked, call.model)
         send(call.wire.stream(reply) if call.stream else json.dumps(reply).encode())
@@ -201,7 +201,7 @@ class Session:
         metadata: dict[str, JSON] = {"model": response.model or self.provider.model}
         if call.model not in self.models():
             metadata["asked_for"] = call.model
-        self.recording.add(asked.messages, response, metadata)
+        self.recording.add(asked.messages, response, metadata, tools=bool(asked.tools))
         if self.observer is not None:
             self.observer(call, response)
 

@@ -31,7 +31,7 @@ class Tunnel:
         self, env: Machine, python: Sequence[str], serve: Callable[[socket.socket], None]
     ) -> None:
         self._serve = serve
-        self._connections: dict[int, socket.socket] = {}
+        self.connections: dict[int, socket.socket] = {}
         self._lock = threading.Lock()
         source = SOURCE.read_text(encoding="utf-8")
         self._process: Process = env.open_process([*python, "-c", source], cwd="/")
@@ -78,7 +78,7 @@ class Tunnel:
     def _read(self) -> None:
         while (frame := self._frame()) is not None:
             number, kind, data = frame
-            connection = self._connections.get(number)
+            connection = self.connections.get(number)
             if kind == b"O" and connection is None:
                 self._open(number)
             elif kind == b"D" and connection is not None:
@@ -86,15 +86,15 @@ class Tunnel:
                     connection.sendall(data)
             elif kind == b"C" and connection is not None:
                 self._drop(number)
-        for number in list(self._connections):
+        for number in list(self.connections):
             self._drop(number)
 
     def _open(self, number: int) -> None:
-        if len(self._connections) >= MOST_CONNECTIONS:
+        if len(self.connections) >= MOST_CONNECTIONS:
             self._write(number, b"C")
             return
         ours, theirs = socket.socketpair()
-        self._connections[number] = ours
+        self.connections[number] = ours
         threading.Thread(target=self._serve, args=(theirs,), daemon=True).start()
         threading.Thread(target=self._pump, args=(number, ours), daemon=True).start()
 
@@ -108,7 +108,7 @@ class Tunnel:
             if not data:
                 break
             self._write(number, b"D", data)
-        if self._connections.pop(number, None) is not None:
+        if self.connections.pop(number, None) is not None:
             self._write(number, b"C")
         ours.close()
 
@@ -120,13 +120,13 @@ class Tunnel:
 
     def _drop(self, number: int) -> None:
         """The client has gone: the server sees the end of its connection."""
-        connection = self._connections.pop(number, None)
+        connection = self.connections.pop(number, None)
         if connection is not None:
             with contextlib.suppress(OSError):
                 connection.shutdown(socket.SHUT_RDWR)
 
     def close(self) -> None:
-        for number in list(self._connections):
+        for number in list(self.connections):
             self._drop(number)
         self._process.kill()
         for stream in (self._stdin, self._stdout, self._process.stderr):

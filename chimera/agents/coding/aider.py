@@ -7,6 +7,11 @@ from collections.abc import Mapping, Sequence
 from chimera.agents.coding.base import CodingAgent, Launch
 from chimera.agents.coding.layers import Pip, module_command
 
+#: It works with the repository that is there, and makes none.
+WITHOUT_NEW_REPOSITORY = (
+    'git rev-parse --git-dir >/dev/null 2>&1 || set -- "$@" --no-git; exec "$@"'
+)
+
 
 class Aider(CodingAgent):
     name = "aider"
@@ -15,6 +20,7 @@ class Aider(CodingAgent):
     def command(self, launch: Launch) -> Sequence[str]:
         home = launch.home
         return [
+            "sh", "-c", WITHOUT_NEW_REPOSITORY, "aider",
             *module_command(launch.places["python"], launch.places["aider"], "aider"),
             "--model", f"openai/{launch.model}",
             "--message-file", f"{home}/prompt.txt",

@@ -6,22 +6,11 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from chimera.gateway.wires.base import (
-    Asked,
-    Event,
-    Malformed,
-    OfferedTool,
-    Wire,
-    limit,
-    mapping,
-    objects,
-    real,
-    text_of,
-    texts,
-)
-from chimera.providers.anthropic import read_message
+from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
 from chimera.providers.sdk import tool_arguments
-from chimera.types import JSON, Message, Response, ToolCall
+from chimera.providers.wire import messages
+from chimera.providers.wire.common import objects
+from chimera.types import JSON, Response
 
 REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
 ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
@@ -29,18 +18,11 @@ ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billi
 
 
 class AnthropicWire(Wire):
-    name = "anthropic"
+    name, codec, conversation = "anthropic", messages, "messages"
     passed_headers = ("anthropic-version", "anthropic-beta")
 
-    def asked(self, body: Mapping[str, Any]) -> Asked:
-        if not isinstance(body.get("messages"), list):
-            raise Malformed("a message needs 'messages'")
-        system = text_of(body.get("system"))
-        messages = [Message.system(system)] if system else []
-        for turn in objects(body["messages"]):
-            messages += _turn(turn)
+    def settings(self, body: Mapping[str, Any]) -> Asked:
         return Asked(
-            messages=tuple(messages),
             tools=tuple(
                 OfferedTool(
                     str(tool.get("name")),
@@ -82,9 +64,6 @@ class AnthropicWire(Wire):
             blocks[index]["input"] = text if arguments is None else arguments
         return {**body, "content": [blocks[index] for index in sorted(blocks)]}
 
-    def response(self, body: Mapping[str, Any], asked: Asked) -> Response:
-        return read_message("the model", dict(body))
-
     def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
         content: list[dict[str, JSON]] = []
         if response.content or not response.tool_calls:
@@ -103,10 +82,12 @@ class AnthropicWire(Wire):
             "stop_reason": REASONS.get(response.stop_reason, "end_turn"),
             "stop_sequence": None,
             "usage": {
-                "input_tokens": usage.input_tokens - usage.cached_tokens,
+                "input_tokens": max(
+                    0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+                ),
                 "output_tokens": usage.output_tokens,
                 "cache_read_input_tokens": usage.cached_tokens,
-                "cache_creation_input_tokens": 0,
+                "cache_creation_input_tokens": usage.cache_write_tokens,
             },
         }
 
@@ -142,21 +123,3 @@ def _add(block: dict[str, Any], written: dict[int, str], index: int, delta: dict
             written[index] = written.get(index, "") + str(value)
         elif key in ("text", "thinking", "signature") and isinstance(value, str):
             block[key] = (block.get(key) or "") + value
-
-
-def _turn(turn: dict[str, Any]) -> Iterator[Message]:
-    content = turn.get("content")
-    if turn.get("role") == "assistant":
-        calls = []
-        for block in objects(content):
-            if block.get("type") == "tool_use":
-                arguments, raw = tool_arguments(block.get("input"))
-                calls.append(ToolCall(str(block.get("id")), str(block.get("name")), arguments, raw))
-        yield Message.assistant(text_of(content), calls)
-        return
-    results = [block for block in objects(content) if block.get("type") == "tool_result"]
-    for block in results:
-        yield Message.tool(text_of(block.get("content")), str(block.get("tool_use_id")))
-    text = text_of(content)
-    if text or not results:
-        yield Message.user(text)

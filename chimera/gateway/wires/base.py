@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from types import ModuleType
 from typing import Any, ClassVar
 
 from chimera.errors import AgentError
+from chimera.providers.base import CallFailed, Request
 from chimera.types import JSON, Message, Response, ToolResult
 
 #: An event of a stream: its name, empty where the format has none, and its data.
@@ -37,7 +39,7 @@ class OfferedTool:
 class Asked:
     """A request, as far as all formats have it."""
 
-    messages: tuple[Message, ...]
+    messages: tuple[Message, ...] = ()
     tools: tuple[OfferedTool, ...] = ()
     max_tokens: int | None = None
     temperature: float | None = None
@@ -48,12 +50,30 @@ class Wire(ABC):
     """One wire format. Bodies are JSON objects; what is odd in them is left out, never trusted."""
 
     name: ClassVar[str]
+    #: How providers write and read the format.
+    codec: ClassVar[ModuleType]
+    #: The field with the conversation, without which a request is none.
+    conversation: ClassVar[str]
     #: Headers of the client that the service needs to know.
     passed_headers: ClassVar[tuple[str, ...]] = ()
 
-    @abstractmethod
     def asked(self, body: Mapping[str, Any]) -> Asked:
         """The request in our own types; `Malformed` when it is none."""
+        if not body.get(self.conversation):
+            raise Malformed(f"the request has no '{self.conversation}'")
+        try:
+            messages = self.codec.read_conversation(self.plain(body))
+            return replace(self.settings(body), messages=tuple(messages))
+        except (CallFailed, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise Malformed(f"the request cannot be read: {error}") from None
+
+    @abstractmethod
+    def settings(self, body: Mapping[str, Any]) -> Asked:
+        """All of the request but its messages."""
+
+    def plain(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request or reply as the codec knows them."""
+        return body
 
     @abstractmethod
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
@@ -70,9 +90,11 @@ class Wire(ABC):
     def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
         """The reply that a stream's data make up, as if it had not been streamed."""
 
-    @abstractmethod
     def response(self, body: Mapping[str, Any], asked: Asked) -> Response:
         """A reply in our own types; `CallFailed` where it is none."""
+        request = Request(asked.messages, asked.tools)
+        read: Response = self.codec.read_reply("the model", dict(self.plain(body)), request)
+        return read
 
     @abstractmethod
     def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
@@ -109,22 +131,8 @@ def stream_data(stream: bytes) -> Iterator[JSON]:
             continue
 
 
-def objects(value: object) -> list[dict[str, Any]]:
-    """The objects of a list; nothing where there is no list."""
-    return [each for each in value if isinstance(each, dict)] if isinstance(value, list) else []
-
-
 def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
-
-
-def text_of(content: object, *kinds: str) -> str:
-    """A content that is a text, or a list of parts of which those of `kinds` count."""
-    if isinstance(content, str):
-        return content
-    wanted = kinds or ("text", "input_text", "output_text")
-    parts = [part.get("text") for part in objects(content) if part.get("type") in wanted]
-    return "\n".join(part for part in parts if isinstance(part, str))
 
 
 def number(value: object) -> int:

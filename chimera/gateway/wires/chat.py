@@ -6,38 +6,18 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
-from chimera.gateway.wires.base import (
-    Asked,
-    Event,
-    Malformed,
-    OfferedTool,
-    Wire,
-    limit,
-    mapping,
-    objects,
-    real,
-    text_of,
-    texts,
-)
-from chimera.providers.base import Request
-from chimera.providers.openai import read_completion
-from chimera.providers.sdk import tool_arguments
-from chimera.types import JSON, Message, Response, ToolCall
-
-ROLES = {"system": Message.system, "developer": Message.system, "user": Message.user}
+from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
+from chimera.providers.wire import chat
+from chimera.providers.wire.common import objects
+from chimera.types import JSON, Response
 
 
 class ChatWire(Wire):
-    name = "chat"
+    name, codec, conversation = "chat", chat, "messages"
     last_line = b"data: [DONE]\n\n"
 
-    def asked(self, body: Mapping[str, Any]) -> Asked:
-        if not isinstance(body.get("messages"), list):
-            raise Malformed("a chat completion needs 'messages'")
+    def settings(self, body: Mapping[str, Any]) -> Asked:
         return Asked(
-            messages=tuple(
-                read for message in objects(body["messages"]) if (read := _message(message))
-            ),
             tools=tuple(
                 OfferedTool(
                     str(function.get("name")),
@@ -77,9 +57,6 @@ class ChatWire(Wire):
         if calls:
             message["tool_calls"] = [calls[index] for index in sorted(calls)]
         return {**body, "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
-
-    def response(self, body: Mapping[str, Any], asked: Asked) -> Response:
-        return read_completion("the model", dict(body), Request(asked.messages, asked.tools))
 
     def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
         message: dict[str, JSON] = {"role": "assistant", "content": response.content}
@@ -147,17 +124,3 @@ def _add_call(calls: dict[int, dict[str, Any]], part: dict[str, Any]) -> None:
                     call["function"][name] = call["function"].get(name, "") + text
         elif key != "index" and value is not None:
             call[key] = value
-
-
-def _message(message: dict[str, Any]) -> Message | None:
-    role, content = message.get("role"), text_of(message.get("content"))
-    if role == "assistant":
-        calls = []
-        for call in objects(message.get("tool_calls")):
-            function = mapping(call.get("function"))
-            arguments, raw = tool_arguments(function.get("arguments"))
-            calls.append(ToolCall(str(call.get("id")), str(function.get("name")), arguments, raw))
-        return Message.assistant(content, calls)
-    if role == "tool":
-        return Message.tool(content, str(message.get("tool_call_id")))
-    return ROLES[role](content) if role in ROLES else None
