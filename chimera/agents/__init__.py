@@ -35,6 +35,7 @@ AGENTS: Mapping[str, str] = {
     "ferret": "react that refuses to work outside a confined environment",
     "terminal": "a loop over a tmux session in the task's environment",
     "command": "any command-line agent, as in 'command:claude -p {prompt}'",
+    "acp": "any agent of the Agent Client Protocol, as in 'acp:opencode acp'",
 }
 ENTRY_POINT_GROUP = "chimera.agents"
 _CLASSES: Mapping[str, str] = {
@@ -42,10 +43,11 @@ _CLASSES: Mapping[str, str] = {
     "direct": "chimera.agents.direct:DirectAgent",
     "terminal": "chimera.agents.terminal.agent:TerminalAgent",
     "command": "chimera.agents.command:CommandAgent",
+    "acp": "chimera.agents.acp:ACPAgent",
     **{name: path for name, (path, _) in CODING_AGENTS.items()},
 }
 #: Those whose name is followed by a command, and what they call it.
-_BY_COMMAND: Mapping[str, str] = {"command": "template"}
+_BY_COMMAND: Mapping[str, str] = {"command": "template", "acp": "command"}
 #: What an agent is made with that no option can name.
 _RESERVED = ("provider", "loop")
 #: Options that belong to the model rather than to the agent.
@@ -95,9 +97,9 @@ def create_agent(
     values: dict[str, Any] = {**_preset(kind)}
     if kind in _BY_COMMAND:
         values[_BY_COMMAND[kind]] = rest
-    if kind in CODING_AGENTS or kind in _BY_COMMAND:
+    if kind in CODING_AGENTS:
         sampling.pop("max_steps")  # the trial's limit is kept by the gateway
-    if kind != "command":
+    if kind not in _BY_COMMAND:
         values |= {key: value for key, value in sampling.items() if value is not None}
     wanted = kind not in _BY_COMMAND or (model and settings.get("gateway") != "false")
     if "provider" in parameters and wanted:

@@ -50,7 +50,7 @@ def test_direct_keeps_the_limits_of_the_trial():
     assert (result.output, result.stop_reason) == ("", "limit:tokens")
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "command"])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("command", "acp")])
 def test_every_agent_is_a_value_made_by_its_name(name: str):
     agent = create_agent(name, model="scripted/echo", seed=3)
 

@@ -124,7 +124,7 @@ class Interpreter(Recipe):
 
     @property
     def packages(self) -> Sequence[str]:
-        return (sys.version, sys.base_prefix)
+        return (sys.version, sys.base_prefix, "with compiled modules")
 
     def _make(self, place: Path) -> None:
         library = f"python{sys.version_info[0]}.{sys.version_info[1]}"
@@ -133,7 +133,7 @@ class Interpreter(Recipe):
             (place / directory).mkdir()
         shutil.copy2(binary, place / "bin" / "python3")
         skipped = shutil.ignore_patterns(
-            "site-packages", "dist-packages", "test", "tests", "idlelib", "__pycache__", "config-*"
+            "site-packages", "dist-packages", "test", "tests", "idlelib", "config-*"
         )
         standard = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix}))
         shutil.copytree(standard, place / "lib" / library, ignore=skipped, symlinks=True)
