@@ -101,8 +101,7 @@ def create_agent(
         sampling.pop("max_steps")  # the trial's limit is kept by the gateway
     if kind not in _BY_COMMAND:
         values |= {key: value for key, value in sampling.items() if value is not None}
-    wanted = kind not in _BY_COMMAND or (model and settings.get("gateway") != "false")
-    if "provider" in parameters and wanted:
+    if "provider" in parameters and (kind not in _BY_COMMAND or _by_gateway(model, settings)):
         values["provider"] = _provider(settings, model, api_key, base_url, cache)
     if "model" in parameters and model and (kind in _BY_COMMAND or "provider" not in parameters):
         values["model"] = model
@@ -126,6 +125,12 @@ def _kind(name: str, head: str) -> str:
         return head
     kind = head.replace("-", "_")
     return kind if kind in AGENTS else name
+
+
+def _by_gateway(model: str | None, settings: Mapping[str, str]) -> bool:
+    """Whether a command is offered its model; one that is handed keys has its own way to it."""
+    default = "false" if settings.get("pass_env") else "true"
+    return bool(model) and settings.get("gateway", default) != "false"
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

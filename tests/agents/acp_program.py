@@ -2,6 +2,7 @@
 
 import json
 import os
+import pathlib
 import sys
 import urllib.request
 
@@ -41,7 +42,7 @@ def work(prompt):
     options = [{"optionId": "no", "kind": "reject_once"}, {"optionId": "go", "kind": "allow_once"}]
     left = ask(100, "session/request_permission", {"sessionId": "s", "options": options})
     if left["result"]["outcome"]["optionId"] == "go":
-        path = os.path.join(os.getcwd(), "out.txt")
+        path = str(pathlib.Path.cwd() / "out.txt")
         ask(101, "fs/write_text_file", {"sessionId": "s", "path": path, "content": words + "\n"})
         read = ask(102, "fs/read_text_file", {"sessionId": "s", "path": path})
         assert read["result"]["content"] == words + "\n", read
