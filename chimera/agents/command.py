@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from chimera.agents.attended import run_attended
 from chimera.agents.base import BaseAgent
 from chimera.agents.coding.layers import PYTHON
-from chimera.agents.gatewayed import forwarder_python, outcome
+from chimera.agents.gatewayed import forwarder_python, outcome, put_file, remove_path
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import AgentError, UsageError
 from chimera.gateway.door import opened_door
@@ -88,7 +88,7 @@ class CommandAgent(BaseAgent):
             return self._through_gateway(self.provider, prompt, prompt_file, inside)
         finally:
             if prompt_file is not None:
-                inside.run_command(["rm", "-f", prompt_file])
+                remove_path(inside, prompt_file)
 
     def _through_gateway(
         self, provider: Provider, prompt: str, prompt_file: str | None, env: Machine
@@ -167,9 +167,5 @@ class CommandAgent(BaseAgent):
     def _write_prompt(self, prompt: str, env: Machine) -> str:
         """Outside the working directory, where it is no part of what is handed in."""
         path = f"/tmp/chimera-prompt-{secrets.token_hex(8)}.txt"
-        written = env.run_command(
-            ["sh", "-c", 'umask 077 && cat > "$0"', path], stdin=prompt.encode()
-        )
-        if not written.success:
-            raise AgentError(f"the prompt could not be written to {path}: {written.output}")
+        put_file(env, path, prompt)
         return path

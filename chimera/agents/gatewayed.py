@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Sequence
 
 from chimera.agents.coding.layers import PYTHON, python_command
 from chimera.environments.base import Machine
-from chimera.errors import AgentError
+from chimera.errors import AgentError, BudgetExceeded, LimitReached
 from chimera.gateway.session import Session
 from chimera.providers.secrets import redact
 from chimera.types import AgentResult, CommandResult
@@ -31,6 +32,12 @@ def put_file(env: Machine, path: str, text: str) -> None:
         raise AgentError(f"{path} could not be written: {written.output}")
 
 
+def remove_path(env: Machine, path: str) -> None:
+    """Remove what an agent was given; after the trial's time there is no command for it."""
+    with contextlib.suppress(LimitReached):
+        env.run_command(["rm", "-rf", path])
+
+
 def outcome(name: str, session: Session, result: CommandResult, said: str | None) -> AgentResult:
     """What a program that asked through `session` has come to.
 
@@ -38,6 +45,8 @@ def outcome(name: str, session: Session, result: CommandResult, said: str | None
     is that service's; anything else that it did not end well with is its own.
     """
     stop_reason = "done"
+    if isinstance(session.limit, BudgetExceeded):
+        raise session.limit
     if session.limit is not None:
         stop_reason = f"limit:{session.limit.limit}"
     elif result.timed_out:

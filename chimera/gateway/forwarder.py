@@ -13,19 +13,20 @@ import os
 import select
 import socket
 import struct
+from typing import Any
 
 HEADER = struct.Struct(">IcI")
 CHUNK = 65536
 MOST_CONNECTIONS = 64
 
 
-def frame(number, kind, data=b""):
+def frame(number: int, kind: bytes, data: bytes = b"") -> None:
     rest = memoryview(HEADER.pack(number, kind, len(data)) + data)
     while rest:
         rest = rest[os.write(1, rest) :]
 
 
-def read_exactly(size):
+def read_exactly(size: int) -> bytes:
     parts = []
     while size:
         part = os.read(0, min(size, CHUNK))
@@ -39,18 +40,18 @@ def read_exactly(size):
 class Forwarder:
     """Connections by number; what a client has not read yet waits in `unsent`."""
 
-    def __init__(self):
+    def __init__(self) -> None:
         self.listener = socket.socket()
         self.listener.bind(("127.0.0.1", 0))
         self.listener.listen(MOST_CONNECTIONS)
-        self.clients = {}
-        self.unsent = {}
+        self.clients: dict[int, socket.socket] = {}
+        self.unsent: dict[int, bytes] = {}
         self.last = 0
 
-    def run(self):
+    def run(self) -> None:
         frame(0, b"O", str(self.listener.getsockname()[1]).encode())
         while True:
-            reading = [0, *self.clients.values()]
+            reading: list[Any] = [0, *self.clients.values()]
             if len(self.clients) < MOST_CONNECTIONS:
                 reading.append(self.listener)
             writing = [self.clients[number] for number in self.unsent]
@@ -66,14 +67,14 @@ class Forwarder:
                 elif numbers[source] in self.clients:
                     self.receive(numbers[source])
 
-    def accept(self):
+    def accept(self) -> None:
         client, _ = self.listener.accept()
         client.setblocking(False)
         self.last += 1
         self.clients[self.last] = client
         frame(self.last, b"O")
 
-    def receive(self, number):
+    def receive(self, number: int) -> None:
         try:
             data = self.clients[number].recv(CHUNK)
         except BlockingIOError:
@@ -86,7 +87,7 @@ class Forwarder:
             self.close(number)
             frame(number, b"C")
 
-    def take(self):
+    def take(self) -> None:
         number, kind, size = HEADER.unpack(read_exactly(HEADER.size))
         data = read_exactly(size)
         if number not in self.clients:
@@ -100,7 +101,7 @@ class Forwarder:
         else:
             self.close(number)
 
-    def send(self, number):
+    def send(self, number: int) -> None:
         if number not in self.unsent:
             return
         try:
@@ -116,7 +117,7 @@ class Forwarder:
         else:
             del self.unsent[number]
 
-    def finish(self, number):
+    def finish(self, number: int) -> None:
         """Deliver what is left, however slowly it is read, and close."""
         client = self.clients[number]
         client.settimeout(10)
@@ -124,7 +125,7 @@ class Forwarder:
             client.sendall(self.unsent[number])
         self.close(number)
 
-    def close(self, number):
+    def close(self, number: int) -> None:
         self.unsent.pop(number, None)
         self.clients.pop(number).close()
 

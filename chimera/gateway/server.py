@@ -15,7 +15,7 @@ from chimera.gateway.session import Call, Session
 from chimera.gateway.wires import target_of
 from chimera.types import JSON
 
-MOST_REQUEST_BYTES = 64 * 1024**2
+MOST_REQUEST_BYTES = 32 * 1024**2
 IDLE_SECONDS = 3600.0
 PING_SECONDS = 15.0
 MODEL_LISTS = ("/v1/models", "/models", "/v1beta/models")

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hmac
 import json
 import secrets
@@ -77,11 +78,14 @@ class Session:
     token: str = field(default_factory=lambda: f"chimera-{secrets.token_hex(16)}", repr=False)
     recording: Recording = field(default_factory=Recording)
     calls: int = 0
-    limit: LimitReached | None = None
+    #: What ended it for good, and the fault of the last call, if it had one.
+    limit: LimitReached | BudgetExceeded | None = None
     failure: ChimeraError | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
     _replies: dict[str, Message] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _idle: threading.Condition = field(default_factory=threading.Condition, repr=False)
+    _running: int = 0
 
     def __post_init__(self) -> None:
         self.meter.trajectory = self.recording.steps
@@ -104,13 +108,18 @@ class Session:
             text = f"the model '{call.model}' is not offered here; there is: {self.provider.model}"
             out.fail(404, wire.error(404, "model_not_found", text))
             return
+        held = _Held(out.send)
+        with self._idle:
+            self._running += 1
         try:
             asked = wire.asked(call.body)
-            response = self._answered(call, asked, out)
+            response = self._answered(call, asked, held)
+            self._record(call, asked, response)
         except Malformed as error:
             out.fail(400, wire.error(400, "invalid_request_error", str(error)))
         except (LimitReached, BudgetExceeded) as error:
-            self._stop(error)
+            self.limit = self.limit or error
+            self.stopped.set()
             out.fail(402, wire.error(402, "limit_reached", redact(str(error))))
         except ContextOverflow as error:
             self.failure = error
@@ -121,28 +130,38 @@ class Session:
             out.fail(424, wire.error(424, "upstream_failed", redact(str(error))))
         else:
             self.failure = None
-            self._record(call, asked, response)
+            with contextlib.suppress(OSError):
+                held.release()
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
 
-    def _answered(self, call: Call, asked: Asked, out: Out) -> Response:
+    def drain(self, timeout: float) -> None:
+        """Wait for calls that the client left behind: they are paid for, and are its own."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._running, timeout)
+
+    def _answered(self, call: Call, asked: Asked, send: _Held) -> Response:
         self._check()
         key = conversation_key(call.wire.name, asked.messages)
         journal = self.meter.journal
         found = None if journal is None else journal.take(key)
         if found is not None:
-            return self._again(call, asked, found, out)
-        sent, started = _Copy(out.send), time.time()
+            return self._again(call, asked, found, send)
+        started = time.time()
         upstream = upstream_for(self.provider, call.wire, stream=call.stream)
         with metered(self.meter):
             if upstream is None:
-                response = self._translated(call, asked, sent)
+                response = self._translated(call, asked, send)
             else:
                 relay = Relay.of(
-                    self.provider, upstream, call.wire, asked, call.body, call.headers, sent
+                    self.provider, upstream, call.wire, asked, call.body, call.headers, send
                 )
                 text = json.dumps(call.body, ensure_ascii=False)
                 response = relay.complete([Message.user(text)], max_tokens=asked.max_tokens)
         if journal is not None:
-            journal.add(JournaledCall(key, sent.content(), self._account(response, started)))
+            journal.add(JournaledCall(key, send.content(), self._account(response, started)))
         return response
 
     def _check(self) -> None:
@@ -153,13 +172,6 @@ class Session:
             if steps is not None and self.calls >= steps:
                 raise LimitReached("steps", f"all {steps} calls are made")
             self.calls += 1
-
-    def _stop(self, error: LimitReached | BudgetExceeded) -> None:
-        if isinstance(error, LimitReached):
-            self.limit = self.limit or error
-        else:
-            self.failure = error
-        self.stopped.set()
 
     def _translated(self, call: Call, asked: Asked, send: Callable[[bytes], None]) -> Response:
         """Ask by our own types, and give the answer in the client's format."""
@@ -182,9 +194,9 @@ class Session:
             return message
         return self._replies.get(_words(message), message)
 
-    def _again(self, call: Call, asked: Asked, found: JournaledCall, out: Out) -> Response:
+    def _again(self, call: Call, asked: Asked, found: JournaledCall, send: _Held) -> Response:
         """What was answered, and paid, before this run was interrupted."""
-        out.send(found.reply)
+        send(found.reply)
         if found.reply.lstrip().startswith(b"{"):
             whole = json.loads(found.reply)
         else:
@@ -206,16 +218,22 @@ class Session:
             self.observer(call, response)
 
 
-class _Copy:
-    """Hands on, and keeps what was handed on."""
+class _Held:
+    """Hands on all but the last part, which waits until the call is recorded: a client that has
+    the whole answer may end at once, and so may we."""
 
     def __init__(self, send: Callable[[bytes], None]) -> None:
         self._send = send
         self._parts: list[bytes] = []
 
     def __call__(self, data: bytes) -> None:
+        if self._parts:
+            self._send(self._parts[-1])
         self._parts.append(data)
-        self._send(data)
+
+    def release(self) -> None:
+        if self._parts:
+            self._send(self._parts[-1])
 
     def content(self) -> bytes:
         return b"".join(self._parts)

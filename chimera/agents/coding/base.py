@@ -13,7 +13,7 @@ from typing import Any, ClassVar
 from chimera.agents.attended import run_attended
 from chimera.agents.base import BaseAgent
 from chimera.agents.coding.layers import PYTHON, Layer, Recipe
-from chimera.agents.gatewayed import forwarder_python, outcome, put_file
+from chimera.agents.gatewayed import forwarder_python, outcome, put_file, remove_path
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import UsageError
 from chimera.gateway.door import opened_door
@@ -125,7 +125,7 @@ class CodingAgent(BaseAgent):
                     stopped=door.session.stopped,
                 )
             finally:
-                inside.run_command(["rm", "-rf", home])
+                remove_path(inside, home)
         stdout = result.stdout.decode("utf-8", "replace")
         return outcome(self.name, door.session, result, self.result(stdout))
 
