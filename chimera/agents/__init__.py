@@ -1,4 +1,4 @@
-"""Agents by name: `create_agent("react", model="openai/gpt-4o")`, a preset, or `module:Class`."""
+"""Agents by name: `create_agent("react", model="openai/gpt-4o")`, a preset, or one's own code."""
 
 from __future__ import annotations
 
@@ -85,7 +85,13 @@ def create_agent(
     head, _, rest = name.partition(":")
     kind = _kind(name, head)
     cls: type[Any] = load_class(
-        kind, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP, others=others
+        kind,
+        object,
+        what="agent",
+        shipped=_CLASSES,
+        group=ENTRY_POINT_GROUP,
+        others=others,
+        members=("run", "submit"),
     )
     parameters = inspect.signature(cls).parameters
     sampling = {

@@ -23,6 +23,7 @@ class AdaptiveLimiter:
         self.running = 0
         self.waiting = 0
         self._refused = False
+        self.answered = False
         self._highest = highest
         self._halved_at = float("-inf")
         self._not_before = float("-inf")
@@ -65,6 +66,7 @@ class AdaptiveLimiter:
 
     def succeeded(self) -> None:
         with self._changed:
+            self.answered = True
             slow_start = not self._refused and 2 * self.running >= self.limit
             step = 1.0 if slow_start else 1.0 / self.limit
             self.limit = min(self._highest, self.limit + step)

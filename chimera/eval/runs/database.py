@@ -46,6 +46,8 @@ PAGE_ROWS = 200
 #: What a row counts for beside its texts.
 ROW_BYTES = 100
 TICK_STEPS = 10_000
+#: Faults of the place where a file lies, not of the file.
+_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 
 _JSON_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -83,9 +85,15 @@ class _Allowance:
 
 
 class Database:
-    """One file, or `:memory:`, with a known schema. Safe to use from many threads."""
+    """One file, or `:memory:`, with a known schema. Safe to use from many threads.
 
-    def __init__(self, path: Path | str, schemas: Sequence[str], *, mode: Mode) -> None:
+    What is read and then closed has one allowance for everything; what is written, or is `lasting`
+    (read for as long as somebody looks at it), has one for each statement.
+    """
+
+    def __init__(
+        self, path: Path | str, schemas: Sequence[str], *, mode: Mode, lasting: bool = False
+    ) -> None:
         """`schemas` holds the first version's statements and what each later one adds to them.
 
         An older file is read as it is; one that is written is brought up to date first.
@@ -93,7 +101,7 @@ class Database:
         self.path = path
         self.version = len(schemas)
         self.lock = threading.RLock()
-        self._writes = mode != "read"
+        self._writes, self._lasts = mode != "read", lasting or mode != "read"
         in_memory = str(path) == ":memory:"
         if not in_memory:
             _check_place(Path(path), mode)
@@ -153,6 +161,8 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
+            if self._writes and error.sqlite_errorname.startswith(_UNWRITABLE):
+                raise StoreError(f"{self.path} cannot be written: {error}") from None
             why = "it asks for endless work" if str(error) == "interrupted" else str(error)
             raise UsageError(f"{self.path} is not a run that can be read: {why}") from None
         except (msgspec.MsgspecError, zstd.ZstdError, RecursionError, UnicodeError) as error:
@@ -182,8 +192,8 @@ class Database:
         return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]
 
     def _new_statement(self) -> None:
-        """A run that is being written has no end; each of its statements has one."""
-        if self._writes:
+        """A run that is being written or looked at has no end; each of its statements has one."""
+        if self._lasts:
             self._taken.steps = self._taken.handed_out = self._taken.unpacked = 0
 
     def pack(self, content: bytes) -> bytes:

@@ -182,18 +182,26 @@ class RunStore:
     """Reads and writes one run. Safe to use from many threads.
 
     A file is opened for reading alone, unless `write` is said; `create` makes it if it must. One
-    that says two things of a trial is refused.
+    that says two things of a trial is refused: when it is opened, or, if it is `lasting` (open for
+    as long as somebody looks at it), when that trial is read.
     """
 
-    def __init__(self, path: Path | str, *, create: bool = False, write: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        create: bool = False,
+        write: bool = False,
+        lasting: bool = False,
+    ) -> None:
         self.path = path
         mode: Mode = "create" if create else "write" if write else "read"
-        self._database = Database(path, (_FIRST, _SECOND), mode=mode)
+        self._database = Database(path, (_FIRST, _SECOND), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
-        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+        if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
             self.close()
-            raise UsageError(f"{path} is damaged: the status of a trial is not that of its verdict")
+            raise self.contradiction()
 
     def __enter__(self) -> Self:
         return self
@@ -203,6 +211,11 @@ class RunStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def contradiction(self) -> UsageError:
+        """What is said of a file that says two things of a trial."""
+        what = "the status of a trial is not that of its verdict"
+        return UsageError(f"{self.path} is damaged: {what}")
 
     # The manifest
 
@@ -234,6 +247,12 @@ class RunStore:
                     for task in tasks
                 ),
             )
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What was kept of the tasks."""
+        query = "SELECT task_id, prompt, metadata FROM tasks ORDER BY rowid"
+        for task_id, prompt, metadata in self.rows(tuple[str, str, str], query):
+            yield {"id": task_id, "prompt": prompt, "metadata": self.decode(metadata)}
 
     def task_prompt(self, task_id: str) -> str:
         query = "SELECT prompt FROM tasks WHERE task_id = ?"
@@ -374,13 +393,46 @@ class RunStore:
         found = self.rows(tuple[str, bytes], query, (trial, kind))
         return {name: self._database.unpack(content) for name, content in found}
 
+    def evidence(self, task_id: str, sample: int) -> dict[str, JSON]:
+        """What decided a trial, but for the files in it."""
+        query = "SELECT evidence FROM verdicts WHERE trial = ? AND evidence IS NOT NULL"
+        for (packed,) in self.rows(tuple[bytes], query, (self._trial_id(task_id, sample),)):
+            return self.decode(self._database.unpack(packed))
+        return {}
+
+    def trajectory(self, task_id: str, sample: int) -> tuple[Step, ...]:
+        return self._trajectory(self._trial_id(task_id, sample))
+
+    def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
+        trial = self._trial_id(task_id, sample)
+        return self._calls(trial, self._apart(trial))
+
+    def artifact_sizes(self, task_id: str, sample: int, kind: str) -> dict[str, int]:
+        """The names of a trial's files, and their bytes as they are stored."""
+        query = "SELECT name, length(content) FROM artifacts WHERE trial = ? AND kind = ?"
+        return dict(self.rows(tuple[str, Count], query, (self._trial_id(task_id, sample), kind)))
+
+    def artifact(self, task_id: str, sample: int, kind: str, name: str) -> bytes:
+        query = "SELECT content FROM artifacts WHERE trial = ? AND kind = ? AND name = ?"
+        key = (self._trial_id(task_id, sample), kind, name)
+        for (packed,) in self.rows(tuple[bytes], query, key):
+            return self._database.unpack(packed)
+        raise UsageError(f"{self.path} has no file {name!r} of task {task_id!r}, sample {sample}")
+
     def trial_keys(self) -> list[tuple[str, int]]:
         return list(self.rows(tuple[str, Count], "SELECT task_id, sample FROM trials ORDER BY id"))
 
     def record(self, task_id: str, sample: int) -> TrialRecord:
         """A stored trial, whole."""
+        return self._one(task_id, sample, whole=True)
+
+    def record_head(self, task_id: str, sample: int) -> TrialRecord:
+        """A stored trial without calls, evidence, files and trajectory."""
+        return self._one(task_id, sample, whole=False)
+
+    def _one(self, task_id: str, sample: int, *, whole: bool) -> TrialRecord:
         where = "WHERE t.task_id = ? AND t.sample = ?"
-        for _, record in self._records(where, (task_id, sample), whole=True):
+        for _, record in self._records(where, (task_id, sample), whole=whole):
             return record
         raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
 
@@ -421,7 +473,7 @@ class RunStore:
         error = None
         if outcome.boundary is not None:
             error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
-        return trial, TrialRecord(
+        record = TrialRecord(
             task_id=key.task_id,
             sample=key.sample,
             digest=key.digest,
@@ -441,6 +493,9 @@ class RunStore:
             calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
         )
+        if _status(record) != outcome.status or (record.verdict and record.error):
+            raise self.contradiction()
+        return trial, record
 
     def _verdict(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Verdict | None:
         if row[0] is None:
@@ -558,12 +613,16 @@ def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:
 
 def _outcome(record: TrialRecord) -> _Outcome:
     verdict, error = record.verdict, record.error
-    status = "submitted" if verdict is None and error is None else record.status
-    row = (status, verdict.value if verdict else None, redact(record.why))
+    row = (_status(record), verdict.value if verdict else None, redact(record.why))
     if error is None:
         return _checked((*row, None, None, None), _Outcome)
     fault = (error.boundary, redact(error.message), int(error.retryable))
     return _checked((*row, *fault), _Outcome)
+
+
+def _status(record: TrialRecord) -> str:
+    waits = record.verdict is None and record.error is None
+    return "submitted" if waits else record.status
 
 
 def _costs(record: TrialRecord) -> _Costs:
@@ -599,16 +658,20 @@ def _json(value: JSON) -> str:
 
 
 class StoredBudget(Budget):
-    """A budget whose reservations are booked in the run store first."""
+    """A budget whose reservations are booked in the run store first; so is what was spent."""
 
-    def __init__(self, total: float, store: RunStore) -> None:
+    def __init__(self, total: float | None, store: RunStore) -> None:
         super().__init__(total, spent=store.spent())
         self._store = store
 
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
         super().reserve(worst_case, timeout)
-        self._store.spend(worst_case)
+        self._book(worst_case)
 
     def settle(self, worst_case: float, actual: float) -> None:
         super().settle(worst_case, actual)
-        self._store.spend(actual - worst_case)
+        self._book(actual - worst_case)
+
+    def _book(self, amount: float) -> None:
+        if amount:
+            self._store.spend(amount)

@@ -18,7 +18,9 @@ ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billi
 
 
 class AnthropicWire(Wire):
-    name, codec, conversation = "anthropic", messages, "messages"
+    name = "anthropic"
+    codec = messages
+    conversation = "messages"
     passed_headers = ("anthropic-version", "anthropic-beta")
 
     def settings(self, body: Mapping[str, Any]) -> Asked:

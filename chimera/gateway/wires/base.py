@@ -6,7 +6,6 @@ import json
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from types import ModuleType
 from typing import Any, ClassVar
 
 from chimera.errors import AgentError
@@ -21,7 +20,7 @@ class Malformed(ValueError):
     """A request that is none of its format."""
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(slots=True)
 class OfferedTool:
     """A tool as a client describes it; the client runs it."""
 
@@ -51,7 +50,7 @@ class Wire(ABC):
 
     name: ClassVar[str]
     #: How providers write and read the format.
-    codec: ClassVar[ModuleType]
+    codec: ClassVar[Any]
     #: The field with the conversation, without which a request is none.
     conversation: ClassVar[str]
     #: Headers of the client that the service needs to know.

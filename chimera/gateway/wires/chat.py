@@ -13,7 +13,9 @@ from chimera.types import JSON, Response
 
 
 class ChatWire(Wire):
-    name, codec, conversation = "chat", chat, "messages"
+    name = "chat"
+    codec = chat
+    conversation = "messages"
     last_line = b"data: [DONE]\n\n"
 
     def settings(self, body: Mapping[str, Any]) -> Asked:

@@ -17,7 +17,9 @@ STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDI
 class GeminiWire(Wire):
     """The model and whether to stream stand in the address, not in the body."""
 
-    name, codec, conversation = "gemini", gemini, "contents"
+    name = "gemini"
+    codec = gemini
+    conversation = "contents"
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
         settings = mapping(body.get("generationConfig"))
@@ -90,7 +92,7 @@ def _schema(value: object) -> dict[str, JSON]:
     """A JSON schema: the service's own dialect writes the names of types in capitals."""
     if not isinstance(value, dict):
         return {"type": "object", "properties": {}}
-    schema = {}
+    schema: dict[str, JSON] = {}
     for key, inner in value.items():
         if key == "type" and isinstance(inner, str):
             schema[key] = inner.lower()

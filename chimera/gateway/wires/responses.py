@@ -18,7 +18,9 @@ ENDED = ("response.completed", "response.incomplete", "response.failed")
 
 
 class ResponsesWire(Wire):
-    name, codec, conversation = "responses", responses, "input"
+    name = "responses"
+    codec = responses
+    conversation = "input"
     passed_headers = ("openai-beta",)
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
