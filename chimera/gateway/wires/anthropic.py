@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
 from chimera.providers.sdk import tool_arguments
@@ -19,7 +19,7 @@ ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billi
 
 class AnthropicWire(Wire):
     name = "anthropic"
-    codec = messages
+    codec: ClassVar[Any] = messages
     conversation = "messages"
     passed_headers = ("anthropic-version", "anthropic-beta")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
 from chimera.providers.wire import chat
@@ -14,7 +14,7 @@ from chimera.types import JSON, Response
 
 class ChatWire(Wire):
     name = "chat"
-    codec = chat
+    codec: ClassVar[Any] = chat
     conversation = "messages"
     last_line = b"data: [DONE]\n\n"
 

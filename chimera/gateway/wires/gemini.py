@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
 from chimera.providers.wire import gemini
@@ -18,7 +18,7 @@ class GeminiWire(Wire):
     """The model and whether to stream stand in the address, not in the body."""
 
     name = "gemini"
-    codec = gemini
+    codec: ClassVar[Any] = gemini
     conversation = "contents"
 
     def settings(self, body: Mapping[str, Any]) -> Asked:

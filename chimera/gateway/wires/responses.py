@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import time
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real
 from chimera.providers.wire import responses
@@ -19,7 +19,7 @@ ENDED = ("response.completed", "response.incomplete", "response.failed")
 
 class ResponsesWire(Wire):
     name = "responses"
-    codec = responses
+    codec: ClassVar[Any] = responses
     conversation = "input"
     passed_headers = ("openai-beta",)
 
