@@ -88,6 +88,16 @@ def test_the_official_sdks_read_the_streams(upstream, door):
         assert stream.get_final_completion().choices[0].message.content == "Yes, I do."
 
 
+@pytest.mark.parametrize("spoken", ["chat", "responses", "anthropic"])
+def test_no_two_replies_have_one_name(spoken: str):
+    from chimera.gateway.wires.base import Asked
+    from chimera.types import Response
+
+    first, second = (WIRES[spoken].reply(Response("Yes."), Asked(), "m") for _ in range(2))
+
+    assert first["id"] != second["id"]
+
+
 @pytest.mark.parametrize("spoken", FORMATS)
 def test_a_stream_makes_up_the_reply_that_it_was_made_of(spoken: str):
     from chimera.gateway.wires.base import Asked, stream_data

@@ -6,7 +6,17 @@ import json
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
+from chimera.gateway.wires.base import (
+    Asked,
+    Event,
+    OfferedTool,
+    Wire,
+    limit,
+    mapping,
+    new_id,
+    real,
+    texts,
+)
 from chimera.providers.sdk import tool_arguments
 from chimera.providers.wire import messages
 from chimera.providers.wire.common import objects
@@ -76,7 +86,7 @@ class AnthropicWire(Wire):
         ]
         usage = response.usage
         return {
-            "id": "msg_chimera",
+            "id": new_id("msg_"),
             "type": "message",
             "role": "assistant",
             "model": model,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import secrets
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -128,6 +129,11 @@ def stream_data(stream: bytes) -> Iterator[JSON]:
             yield json.loads(b"\n".join(lines))
         except ValueError:
             continue
+
+
+def new_id(prefix: str) -> str:
+    """A name that no other reply has: clients take two of one name for parts of the same."""
+    return f"{prefix}{secrets.token_hex(12)}"
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -6,7 +6,17 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
+from chimera.gateway.wires.base import (
+    Asked,
+    Event,
+    OfferedTool,
+    Wire,
+    limit,
+    mapping,
+    new_id,
+    real,
+    texts,
+)
 from chimera.providers.wire import chat
 from chimera.providers.wire.common import objects
 from chimera.types import JSON, Response
@@ -73,7 +83,7 @@ class ChatWire(Wire):
             ]
         usage = response.usage
         return {
-            "id": "chatcmpl-chimera",
+            "id": new_id("chatcmpl-"),
             "object": "chat.completion",
             "created": int(time.time()),
             "model": model,

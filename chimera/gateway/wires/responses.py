@@ -7,7 +7,7 @@ import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real
+from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, new_id, real
 from chimera.providers.wire import responses
 from chimera.providers.wire.common import objects
 from chimera.types import JSON, Response, ToolCall
@@ -66,7 +66,7 @@ class ResponsesWire(Wire):
             output.append(
                 {
                     "type": "message",
-                    "id": "msg_chimera",
+                    "id": new_id("msg_"),
                     "role": "assistant",
                     "status": "completed",
                     "content": [part],
@@ -76,7 +76,7 @@ class ResponsesWire(Wire):
         output += [_call_item(call, free) for call in response.tool_calls]
         usage = response.usage
         return {
-            "id": "resp_chimera",
+            "id": new_id("resp_"),
             "object": "response",
             "created_at": int(time.time()),
             "status": "incomplete" if response.stop_reason == "length" else "completed",
