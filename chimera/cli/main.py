@@ -27,6 +27,8 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "controls": ("chimera.cli.controls", "The known answers that verdicts rest on."),
     "attack": ("chimera.cli.attack", "Try hostile answers on a grader; each must fail."),
     "bench": ("chimera.cli.bench", "Run a suite of your own tasks."),
+    "agents": ("chimera.cli.agents", "List, install and check coding agents."),
+    "gateway": ("chimera.cli.gateway", "Serve a model to programs: metered, bounded, recorded."),
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),

@@ -182,7 +182,9 @@ class PreparedRun:
         return Harness(
             benchmark=self.benchmark,
             agent=self.agent,
-            env_factory=StartBackend(self.environment, network=settings.network),
+            env_factory=StartBackend(
+                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts()
+            ),
             samples=settings.samples,
             concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),
             limits=settings.limits(),

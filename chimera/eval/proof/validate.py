@@ -31,8 +31,8 @@ class Check:
 
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
-    some of several runs: in how many, of how many. `twin` counts the tests that decided and those of
-    them that have a twin.
+    some of several runs: in how many, of how many. `twin` counts the tests that decided and those
+    of them that have a twin.
     """
 
     task_id: str
