@@ -10,6 +10,7 @@ from typing import Any
 
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, print_summary
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode
@@ -47,6 +48,8 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
     if output.dry_run:
         _print_plan(prepared)
         return ExitCode.DONE
+    for provider in as_agent(prepared.agent).providers():
+        provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 

@@ -22,10 +22,18 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "attack": ("chimera.cli.attack", "Try hostile answers on a grader; each must fail."),
     "bench": ("chimera.cli.bench", "Run a suite of your own tasks."),
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
+    "prepare": ("chimera.cli.prepare", "Fetch all that a benchmark needs before the first run."),
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
+    "models": ("chimera.cli.models", "List models and services; fetch the embedded one."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "compare": ("chimera.cli.compare", "Compare two runs task by task."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
+}
+#: What people on other systems read first.
+ELSEWHERE = {
+    "darwin": "Chimera is made for Linux; on macOS run it in a Linux container (Docker, Colima): "
+    "here answers are not confined, and most benchmarks do not run.",
+    "win32": "Chimera is made for Linux; on Windows install it inside WSL 2 or a container.",
 }
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
 
@@ -76,6 +84,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exit codes are those of docs/running.md."""
+    if sys.platform in ELSEWHERE:
+        echo(ELSEWHERE[sys.platform], err=True)
+        if sys.platform == "win32":
+            sys.exit(ExitCode.USAGE)
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
     except click.exceptions.Abort:

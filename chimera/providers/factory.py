@@ -154,9 +154,9 @@ def _special(
         return LiteLLMProvider(name=name, model=rest, price_override=price, **settings)
     if rest != "smollm2":
         raise UsageError(f"unknown local model '{name}'; there is: local/smollm2")
-    from chimera.providers.local import LocalProvider, model_path
+    from chimera.providers.local import LocalProvider, require_engine
 
-    model_path()
+    require_engine()
     return LocalProvider(name=name, model=rest, price_override=price or FREE, **settings)
 
 
