@@ -12,7 +12,14 @@ from chimera.agents.base import Agent, BaseAgent, as_agent
 from chimera.errors import UsageError
 from chimera.plugins import constructor_values, load_class
 
-__all__ = ["AGENTS", "Agent", "BaseAgent", "as_agent", "create_agent"]  # and those of _LAZY
+__all__ = [  # and those of _LAZY
+    "AGENTS",
+    "Agent",
+    "BaseAgent",
+    "agent_needs_environment",
+    "as_agent",
+    "create_agent",
+]
 
 _LAZY: Mapping[str, str] = {
     "CommandAgent": "chimera.agents.command",
@@ -116,6 +123,12 @@ def create_agent(
         return cls(**values)
     except TypeError as error:
         raise UsageError(f"agent '{name}' cannot be made: {error}") from None
+
+
+def agent_needs_environment(name: str) -> bool:
+    """Whether an agent is of little use where no command can be run."""
+    cls = load_class(name, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP)
+    return bool(getattr(cls, "needs_environment", False))
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

@@ -16,14 +16,21 @@ from typing import Any
 
 import msgspec
 
-from chimera.agents import Agent, as_agent, create_agent
+from chimera.agents import Agent, agent_needs_environment, as_agent, create_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
-from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
+from chimera.eval.preflight import (
+    Problems,
+    backend_problems,
+    describe,
+    disk_problems,
+    lacking_capabilities,
+    runnable,
+)
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
@@ -187,7 +194,9 @@ def prepare(
     environment = settings.environment or ""
     with problems.collected():
         needs_commands = agent is not None and as_agent(agent).needs_environment
-        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        environment = environment or choose_backend(
+            benchmark, needs_commands=needs_commands, tasks=tasks
+        )
         problems.add(*backend_problems(benchmark, environment, tasks))
     problems.add(*disk_problems(runs_dir(runs)))
     problems.raise_all()
@@ -313,8 +322,18 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     return chosen[low:high]
 
 
-def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
-    """The first backend of the benchmark's list that this machine has; never `local` by itself."""
+def default_backend(benchmark: Benchmark[Any], tasks: Sequence[Any]) -> str:
+    """The backend that `eval` would choose with the benchmark's own agent."""
+    name = benchmark.default_agent
+    needs_commands = name not in SUBMITTERS and agent_needs_environment(name)
+    return choose_backend(benchmark, needs_commands=needs_commands, tasks=tasks)
+
+
+def choose_backend(
+    benchmark: Benchmark[Any], *, needs_commands: bool = False, tasks: Sequence[Any] = ()
+) -> str:
+    """The first backend of the benchmark's list that this machine has and that offers what the
+    tasks need; never `local` by itself."""
     reasons = []
     if tuple(benchmark.environments) == ("none",):
         return "none"  # the benchmark brings an environment of its own, or needs none
@@ -322,6 +341,8 @@ def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -
         if backend == "local" or (backend == "none" and needs_commands):
             continue
         reason = available(backend)
+        if reason is None and (lacking := lacking_capabilities(benchmark, backend, tasks)):
+            reason = f"does not offer {', '.join(lacking)}"
         if reason is None:
             return backend
         reasons.append(f"  {backend}: {reason}")

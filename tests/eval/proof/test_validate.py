@@ -10,6 +10,7 @@ from click.testing import CliRunner
 from chimera.cli.datasets import command as datasets_command
 from chimera.cli.validate import command as validate_command
 from chimera.environments.none import NoEnvironment
+from chimera.errors import GraderError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.kits import mutate
 from chimera.eval.proof.validate import validate
@@ -136,3 +137,30 @@ def test_list_and_path(dataset, monkeypatch):
     assert found["mbpp"]["path"].endswith("mbpp")
     assert found["mbpp"]["pull"] is True
     assert path.output.strip().endswith("sanitized-mbpp.json")
+
+
+class Ungolded(Sums):
+    def gold(self, task):
+        return None
+
+    def mutants(self, task):
+        return []
+
+
+class Broken(Sums):
+    def grade(self, task, submission, env):
+        raise GraderError("the checks could not be run")
+
+
+def test_without_a_reference_answer_nothing_is_proved():
+    report = validate(Ungolded(), NoEnvironment)
+
+    assert report.ungolded == 2
+    assert not report.holds(mutants_failing=0.95)
+
+
+def test_an_error_is_no_proof():
+    report = validate(Broken(), NoEnvironment)
+
+    assert not report.holds(mutants_failing=0.0)
+    assert not any(check.as_due for check in report.checks)
