@@ -69,7 +69,7 @@ def _show_all(states: list[BenchmarkStatus]) -> None:
     if plugins:
         echo(f"plug-ins: {', '.join(plugins)}")
     if width is not None:
-        echo("chimera benchmarks NAME tells the options of one")
+        echo("options of one: chimera benchmarks NAME")
 
 
 def _data(adapter: type[Benchmark[Any]]) -> str:
