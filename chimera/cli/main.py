@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from chimera import __version__
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ChimeraError, ExitCode
 from chimera.text import did_you_mean
 
@@ -26,7 +31,11 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "models": ("chimera.cli.models", "List models and services; fetch the embedded one."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
-    "compare": ("chimera.cli.compare", "Compare two runs task by task."),
+    "view": ("chimera.cli.view", "See and compare runs in a browser."),
+    "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
+    "top": ("chimera.cli.top", "What running runs do now."),
+    "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
 #: What people on other systems read first.
@@ -35,6 +44,10 @@ ELSEWHERE = {
     "here answers are not confined, and most benchmarks do not run.",
     "win32": "Chimera is made for Linux; on Windows install it inside WSL 2 or a container.",
 }
+#: How it shows that a file, or standard output, cannot be written.
+_UNWRITABLE = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
+)
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
 
 
@@ -88,23 +101,50 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         echo(ELSEWHERE[sys.platform], err=True)
         if sys.platform == "win32":
             sys.exit(ExitCode.USAGE)
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(ExitCode.INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(ExitCode.USAGE)
-    except KeyboardInterrupt:
-        echo("chimera: interrupted", err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+    except KeyboardInterrupt as interruption:
+        _say("interrupted")
+        terminated = isinstance(interruption, Terminated)
+        sys.exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
     except ChimeraError as error:
-        echo(f"chimera: {error}", err=True)
+        _say(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         sys.exit(ExitCode.DONE)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        _say(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
+        _forget_output()
+        sys.exit(ExitCode.UNWRITABLE)
     sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):  # standard error may be full, too
+        echo(f"chimera: {message}", err=True)
+
+
+def _forget_output() -> None:
+    """Let nothing be written to standard output when the process ends: it would fail once more."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

@@ -13,7 +13,7 @@ from typing import Literal
 
 from chimera.environments.base import Environment
 from chimera.eval.benchmark import Lack, OfficialGrader
-from chimera.eval.benchmarks._math500.grading import PACKAGES, compare
+from chimera.eval.benchmarks._math500.grading import PACKAGES, compare_by
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import HubFile, Item
@@ -101,7 +101,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             answer = answer.strip() if found is None else found
         if not answer.strip():
             return Verdict(False, "no final answer in the reply", metrics={"corrected": False})
-        results = {rule: compare(answer, task["answer"], rule=rule) for rule in RULES}
+        results = compare_by(answer, task["answer"], tuple(RULES))
         rule = self.settings.grader
         passed = results[rule].equal
         limit = next((result.limit for result in results.values() if result.limit), None)

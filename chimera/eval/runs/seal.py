@@ -101,7 +101,7 @@ def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
         model.startswith(("scripted/", "litellm/")) and not model.startswith("scripted/text:")
     ):
         yield "model", model  # code; a file of replies; a service by any address
-    for name in ("dataset", "base_url", "predictions"):
+    for name in ("dataset", "base_url", "predictions", "against"):
         if stored.get(name) is not None:
             yield name, stored[name]
     for name in ("option", "agent_option"):
