@@ -14,7 +14,7 @@ from chimera.cli.display import money
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
-from chimera.eval.runs.files import SUFFIX, find_run
+from chimera.eval.runs.files import find_run, run_files
 from chimera.eval.runs.files import runs_dir as directory_of
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore, Seconds
@@ -103,7 +103,7 @@ def command(
 
     def look() -> list[Activity]:
         paths = [find_run(name, directory) for name in runs]
-        return activities(paths or sorted(directory.glob(f"*{SUFFIX}")), finished or bool(runs))
+        return activities(paths or run_files(directory), finished or bool(runs))
 
     if once or as_json:
         _print(look(), as_json=as_json)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, replace
@@ -13,10 +12,9 @@ from typing import Any
 from chimera.environments import available, backend_class, missing_capabilities
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, Lack
+from chimera.eval.runs.files import no_room_for
 from chimera.providers import create_provider
 
-#: Less than this and a run's file, its caches and scratch directories cannot be written.
-LEAST_FREE_BYTES = 100 * 1024**2
 #: How many tasks are asked what they need of their environment; those of a benchmark are alike.
 ASKED_TASKS = 200
 
@@ -77,12 +75,8 @@ def lacking_capabilities(
 def disk_problems(folder: Path) -> Iterator[str]:
     """Whether what a run writes would find no room."""
     place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
-    free = shutil.disk_usage(place).free
-    if free < LEAST_FREE_BYTES:
-        yield (
-            f"{place} has {free >> 20} MiB left, and a run needs {LEAST_FREE_BYTES >> 20}: make "
-            "room, or point --runs-dir elsewhere"
-        )
+    if reason := no_room_for(place / "run"):
+        yield f"{reason}: make room, or point --runs-dir elsewhere"
 
 
 def describe(lack: Lack, total: int) -> str:

@@ -22,6 +22,7 @@ from chimera.eval.preflight import (
     runnable,
 )
 from chimera.eval.run import RunSettings, prepare
+from chimera.eval.runs import files
 
 SOURCE = """
 from chimera.eval.benchmark import Lack
@@ -159,7 +160,7 @@ def test_a_backend_that_this_machine_lacks(monkeypatch):
 
 def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     assert list(disk_problems(tmp_path / "runs")) == []
-    monkeypatch.setattr(preflight, "LEAST_FREE_BYTES", 1 << 60)
+    monkeypatch.setattr(files, "LEAST_ROOM", 1 << 60)
     (told,) = disk_problems(tmp_path / "runs")
 
     assert str(tmp_path) in told

@@ -404,7 +404,8 @@ class RunStore:
         return self._trajectory(self._trial_id(task_id, sample))
 
     def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
-        return self._calls(self._trial_id(task_id, sample))
+        trial = self._trial_id(task_id, sample)
+        return self._calls(trial, self._apart(trial))
 
     def artifact_sizes(self, task_id: str, sample: int, kind: str) -> dict[str, int]:
         """The names of a trial's files, and their bytes as they are stored."""
