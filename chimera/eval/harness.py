@@ -323,7 +323,7 @@ class Harness:
     def _start(self) -> StartEnvironment:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
-            return StartBackend(factory or "none", mounts=as_agent(self._agent).mounts())
+            return StartBackend(factory or "none", mounts=as_agent(self._agent).mounts)
         return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:
