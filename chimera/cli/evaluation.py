@@ -10,6 +10,7 @@ from pathlib import Path
 import click
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
@@ -71,6 +72,8 @@ class Output:
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key)
+    for note in as_agent(prepared.agent).notes():
+        echo(note, err=True)
     if output.dry_run:
         _print_plan(prepared)
         return ExitCode.DONE
