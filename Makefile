@@ -1,6 +1,7 @@
 # make demo    a real benchmark, and an agent with a shell, on the embedded model, from nothing
 # make test    linters are apart: the tests, with everything they need
 # make check   the linters
+# make docs    the documentation as a site, its links checked
 # make test-full   the checks over whole data sets as well
 
 PYTHON ?= python3
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 # A few tasks of which the small model solves some, so that both verdicts are seen.
 LIMIT ?= 22:26
 
-.PHONY: demo test test-full check lock clean
+.PHONY: demo docs test test-full check lock clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) \
@@ -23,6 +24,10 @@ test: $(VENV)/.installed-test
 
 test-full: $(VENV)/.installed-test
 	scripts/run-tests.sh $(BIN)/python -m "full or not full"
+
+docs: $(VENV)/.installed-test
+	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet
+	@echo "The site is in site/; look at it with: $(BIN)/mkdocs serve"
 
 check: $(VENV)/.installed-test
 	$(BIN)/ruff format --check .
@@ -52,4 +57,4 @@ lock:
 	scripts/lock.sh
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site
