@@ -30,6 +30,7 @@ from chimera.eval.runs.files import no_room_for
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
+from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
@@ -40,7 +41,7 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor, results
+from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable, storable_value
 from chimera.types import JSON
@@ -123,6 +124,10 @@ class Harness:
     first_breaker: int = 3
     #: Of an agent that is given by its name.
     model: str | None = None
+    #: Where trials are run, from what they share and how many there are; None is this process.
+    executor: Callable[[Surroundings, int], Executor[TrialSpec, TrialRecord]] | None = None
+    #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
+    until: UntilDecided | None = None
     _benchmark: Benchmark[Any] = field(init=False, repr=False)
     _agent: Agent | Submitter = field(init=False, repr=False)
 
@@ -161,26 +166,36 @@ class Harness:
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        def work(spec: TrialSpec) -> TrialRecord:
-            trial = spec.task["id"], spec.sample
-            self.observer.started(*trial)
-            with heard(partial(self.observer.doing, *trial)):
-                return run_trial(spec, budget=budget, checkpoint=store.write)
-
-        cores = os.cpu_count() or 1
-        workers = self.concurrency or min(32, cores * self._benchmark.trials_per_core)
-        executor = ThreadExecutor(work, min(workers, len(plan)))
+        make = self.executor or self._threads
+        observer = self.observer
+        surroundings = Surroundings(budget, store.write, observer.started, observer.doing)
+        executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
             benchmark=self._benchmark.name(),
             planned=len(plan),
-            stopped=stopped,
+            stopped=stopped or (self.until.reason if self.until else None),
         )
+
+    def _threads(
+        self, surroundings: Surroundings, trials: int
+    ) -> ThreadExecutor[TrialSpec, TrialRecord]:
+        """The trials of this run in threads of this process."""
+
+        def work(spec: TrialSpec) -> TrialRecord:
+            trial = spec.task["id"], spec.sample
+            surroundings.started(*trial)
+            with heard(partial(surroundings.doing, *trial)):
+                return run_trial(
+                    spec, budget=surroundings.budget, checkpoint=surroundings.checkpoint
+                )
+
+        return ThreadExecutor(work, min(trials_at_once(self._benchmark, self.concurrency), trials))
 
     def _drive(
         self,
-        executor: ThreadExecutor[TrialSpec, TrialRecord],
+        executor: Executor[TrialSpec, TrialRecord],
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
@@ -195,7 +210,7 @@ class Harness:
                 for record in records:
                     stored = store.write(record)
                     self.observer.finished(stored)
-                    stopped = stopped or streak.reason_to_stop(stored)
+                    stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
                     no_room = no_room or no_room_for(store.path)
                     if stopped or no_room:
                         executor.finish()
@@ -209,6 +224,11 @@ class Harness:
             raise StoreError(no_room)
         return stopped
 
+    def _decided(self, record: TrialRecord) -> str | None:
+        if self.until is None:
+            return None
+        return self.until.add(record.task_id, record.sample, passed=record.passed)
+
     def _plan(self) -> Plan:
         if self.predictions is not None:
             return self.predictions
@@ -220,7 +240,7 @@ class Harness:
             if task["id"] in seen:
                 raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
-        return _Rounds(tasks, self.samples, self._agent)
+        return _Rounds(tasks, self.samples, self._agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = content_digest(self.identity())
@@ -247,7 +267,11 @@ class Harness:
         for (task, sample, agent), trial_digest in self._digests(plan):
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
+                if self.until is not None:
+                    self._decided(store.record(task["id"], sample))
                 continue
+            if self.until is not None and self.until.reason:
+                return
             yield TrialSpec(
                 benchmark=self._benchmark,
                 task=task,
@@ -298,16 +322,22 @@ class Harness:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """Every task once for each sample, a whole round at a time, without a list of them all."""
+    """Every task once for each sample, a whole round at a time, without a list of them all.
+
+    With `by_task`, all samples of a task come together.
+    """
 
     tasks: Sequence[Any]
     samples: int
     agent: Agent | Submitter
+    by_task: bool = False
 
     def __len__(self) -> int:
         return len(self.tasks) * self.samples
 
     def __iter__(self) -> Iterator[Planned]:
+        if self.by_task:
+            return ((task, n, self.agent) for task in self.tasks for n in range(self.samples))
         return ((task, n, self.agent) for n in range(self.samples) for task in self.tasks)
 
 
@@ -336,6 +366,11 @@ class _Streak:
         if self._count >= (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
+
+
+def trials_at_once(benchmark: Benchmark[Any], asked: int | None) -> int:
+    """How many trials a machine like this one runs at once, unless so many were asked for."""
+    return asked or min(32, (os.cpu_count() or 1) * benchmark.trials_per_core)
 
 
 def checked_benchmark(benchmark: object) -> Benchmark[Any]:

@@ -13,24 +13,29 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
 from chimera.agents import Agent, as_agent
 from chimera.cache import cache_dir, write_atomically
-from chimera.environments import available
+from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
+from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
 from chimera.eval.registry import benchmark_class, create_benchmark
+from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
+from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
+from chimera.eval.submitters import SUBMITTERS
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
+from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
@@ -48,6 +53,7 @@ class RunSettings:
     agent: str | None = None
     limit: str | None = None
     task: tuple[str, ...] = ()
+    shard: str | None = None
     samples: int = 1
     concurrency: int | None = None
     environment: str | None = None
@@ -65,6 +71,10 @@ class RunSettings:
     base_url: str | None = None
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    against: str | None = None
+    until: Literal["done", "decided"] = "done"
+    alpha: float = 0.05
+    margin: float | None = None
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
@@ -100,6 +110,10 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: What this machine cannot run of the benchmark, where `--limit` passed over it.
+    left_out: Sequence[str] = ()
+    #: Of `--until decided`: when the run has decided, against which rates.
+    until: UntilDecided | None = None
 
     @property
     def samples(self) -> int:
@@ -133,6 +147,7 @@ class PreparedRun:
             predictions=self.answers,
             manifest=self.manifest(),
             observer=observer or SilentObserver(),
+            until=self.until,
         )
 
     def manifest(self) -> dict[str, JSON]:
@@ -164,23 +179,72 @@ def prepare(
     settings: RunSettings,
     *,
     api_key: str | None = None,
+    runs: Path | None = None,
     benchmark: Benchmark[Any] | None = None,
     agent: Agent | Submitter | None = None,
 ) -> PreparedRun:
-    """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
+    """Make benchmark and agent, choose tasks and environment, and check that they can run.
 
-    `api_key` is no setting, so that it is never stored. Objects of one's own count instead of the
-    settings' names.
+    A `UsageError` says everything that would certainly fail. `api_key` is no setting, so that it
+    is never stored. Objects of one's own count instead of the settings' names.
     """
+    problems = Problems()
+    with problems.collected():
+        benchmark = benchmark or settings.create_benchmark()
     if benchmark is None:
-        benchmark = settings.create_benchmark()
-    if agent is None:
-        agent = chosen_agent(settings, benchmark, api_key=api_key)
-    tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    environment = settings.environment or choose_backend(
-        benchmark, needs_commands=as_agent(agent).needs_environment
+        _check_names(settings, problems, api_key)
+        problems.raise_all()
+        raise AssertionError("a benchmark that cannot be made was told")
+    with problems.collected():
+        agent = agent or chosen_agent(settings, benchmark, api_key=api_key)
+    tasks: Sequence[Any] = ()
+    left_out: tuple[str, ...] = ()
+    with problems.collected():
+        tasks, left_out = _runnable_tasks(settings, benchmark, problems)
+        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
+    environment = settings.environment or ""
+    with problems.collected():
+        needs_commands = agent is not None and as_agent(agent).needs_environment
+        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        problems.add(*backend_problems(benchmark, environment, tasks))
+    until = None
+    with problems.collected():
+        if settings.until == "decided":
+            tasks, until = until_decided(settings, benchmark, tasks)
+    problems.add(*disk_problems(runs_dir(runs)))
+    problems.raise_all()
+    assert agent is not None
+    return PreparedRun(
+        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
     )
-    return PreparedRun(settings, benchmark, agent, tasks, environment)
+
+
+def _check_names(settings: RunSettings, problems: Problems, api_key: str | None) -> None:
+    """What can be said of a run whose benchmark is not known: its model and its environment."""
+    if settings.model is not None:
+        with problems.collected():
+            create_provider(settings.model, api_key=api_key, base_url=settings.base_url)
+    if settings.environment is not None:
+        with problems.collected():
+            backend_class(settings.environment)
+
+
+def _runnable_tasks(
+    settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
+) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
+    every = benchmark.tasks()
+    chosen = select_tasks(every, settings.limit, settings.task)
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+        here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
+        able = runnable(every, here)
+        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+            told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
+            return select_tasks(able, settings.limit, ()), told
+    problems.add(*(describe(lack, len(chosen)) for lack in lacks))
+    return chosen, ()
 
 
 def run(
@@ -195,7 +259,7 @@ def run(
     agent: Agent | Submitter | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key, benchmark=benchmark, agent=agent)
+    prepared = prepare(settings, api_key=api_key, runs=runs, benchmark=benchmark, agent=agent)
     store = prepared.open_store(runs, resume)
     try:
         result = prepared.harness(store, observer).run()
@@ -280,6 +344,26 @@ def chosen_agent(
     return agent
 
 
+def until_decided(
+    settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]
+) -> tuple[Sequence[Any], UntilDecided]:
+    """The tasks in the order of their lots, those of the earlier run first, and when to stop."""
+    if settings.against is None:
+        raise UsageError("--until decided: give the run to compare with, as --against RUN")
+    with RunStore(find_run(settings.against, runs_dir())) as store:
+        scores = RunScores.of(store)
+    if scores.benchmark != benchmark.name():
+        raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
+    rates = {task: count.rate for task, count in scores.tasks.items()}
+    seed = settings.seed or 0
+    order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
+    if not order or order[0]["id"] not in rates:
+        raise UsageError(f"--against {settings.against} has none of the tasks to be run")
+    test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
+    ids = [task["id"] for task in order]
+    return order, UntilDecided(test, rates, ids, samples=settings.samples)
+
+
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
     """Tasks whose id fits a glob, then the first N of them or a range "A:B"."""
     chosen = [t for t in tasks if not globs or any(fnmatchcase(t["id"], g) for g in globs)]
@@ -299,6 +383,17 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     if low < 0 or high <= low:
         raise UsageError(f"--limit {limit}: selects no task")
     return chosen[low:high]
+
+
+def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
+    """Every N-th task from the i-th on, for a shard "i/N": together the shards are all tasks."""
+    part, _, parts = shard.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts) < 10**6):
+        raise UsageError(f"--shard {shard}: expected i/N with i from 1 to N, as in 2/8")
+    chosen = tasks[int(part) - 1 :: int(parts)]
+    if not chosen:
+        raise UsageError(f"--shard {shard}: there are only {len(tasks)} tasks")
+    return chosen
 
 
 def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
@@ -338,9 +433,11 @@ def write_report(result: EvalResult, file: Path, content: bytes) -> None:
         ) from None
 
 
-def exit_code(result: EvalResult, fail_under: float | None = None) -> ExitCode:
-    """Whether the run is complete and good enough."""
-    if result.errored or result.not_run:
+def exit_code(
+    result: EvalResult, fail_under: float | None = None, *, decided: bool = False
+) -> ExitCode:
+    """Whether the run is complete, or has decided what it was to decide, and good enough."""
+    if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
     if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
         return ExitCode.GATE
