@@ -71,7 +71,7 @@ def local_limits():
 def test_weights_that_cannot_be_read_are_told(tmp_path, monkeypatch, server):
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"no weights")
-    monkeypatch.setattr(local, "model_path", lambda: broken)
+    monkeypatch.setattr(local, "fetch_weights", lambda: broken)
 
     with pytest.raises(UsageError, match=r"cannot start with .*broken.gguf"):
         local._start_server()
