@@ -102,6 +102,9 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
     echo(f"task       {one_line(record.task_id)}  (sample {record.sample})")
     echo(f"status     {record.status}")
     echo(f"why        {record.why or '–'}")
+    if record.control is not None:
+        found = record.control
+        echo(f"controls   reference {found.positive}, nothing {found.negative}")
     echo(f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}")
     echo(
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
@@ -129,6 +132,10 @@ def _print_trial(store: RunStore, record: TrialRecord) -> None:
                     content if isinstance(content, str) else msgspec.json.encode(content).decode()
                 )
                 _section(f"evidence: {name}", text)
+    if record.control is not None and record.control.identity:
+        for control in store.controls(record.control.identity):
+            if not control.holds:
+                _section(f"control: {control.answer} {control.status}", control.log or control.why)
     for number, step in enumerate(record.trajectory, 1):
         calls = "".join(
             f"\n→ {call.name} {call.raw_arguments or dict(call.arguments or {})}"
