@@ -92,7 +92,7 @@ class Controls:
         self, spec: TrialSpec, *, checkpoint: Callable[[TrialRecord], object] | None = None
     ) -> TrialRecord:
         """One trial and its record; the verdict is there if it counts."""
-        if not isinstance(spec.agent, Submitter):
+        if not (isinstance(spec.agent, Submitter) or _paid(spec.prior)):
             fault = self._foreseen(spec)
             if fault is not None:
                 return fault
@@ -146,10 +146,10 @@ class Controls:
         """An error that is known before the agent is paid."""
         try:
             spec.benchmark.check_task(spec.task, spec.start)
+            if self.mode != "off" and not self._proven and spec.benchmark.grading == "none":
+                self._prove(spec)
         except ChimeraError as error:
             return _stopped(spec, TrialError(error.boundary, str(error), error.retryable))
-        if self.mode != "off" and not self._proven and spec.benchmark.grading == "none":
-            self._prove(spec)
         known = self._refuted.get(spec.task["id"])
         if known is None:
             return None
@@ -322,6 +322,11 @@ def _unsupported(record: TrialRecord, verdict: Verdict, found: TrialControls) ->
     if not verdict.passed and verdict.metrics.get("ran") is False:
         return _withheld(record, found, "nothing shows that the checks ran")
     return replace(record, control=found)
+
+
+def _paid(prior: TrialRecord | None) -> bool:
+    """Whether an agent was asked already: what it said, and what it cost, is kept."""
+    return prior is not None and (prior.submission is not None or bool(prior.calls))
 
 
 def _stopped(spec: TrialSpec, error: TrialError) -> TrialRecord:
