@@ -8,12 +8,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimera.cli.evaluation import Output, drive
+from chimera.cli.evaluation import Output, Reports, drive
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import (
     config_option,
     controls_option,
     json_option,
     option,
+    report_options,
     runs_dir_option,
 )
 from chimera.cli.terminal import echo
@@ -27,8 +29,8 @@ from chimera.text import one_line
 
 
 @click.command("grade")
-@click.argument("run", required=False)
-@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or package.module:Class.")
+@click.argument("run", required=False, shell_complete=COMPLETERS["resume"])
+@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--predictions", type=click.Path(path_type=Path), help="Answers: JSONL, JSON, gz.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
@@ -37,6 +39,7 @@ from chimera.text import one_line
 @controls_option
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@report_options
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @runs_dir_option
 @json_option
@@ -53,6 +56,9 @@ def command(
     controls: Mode,
     check: bool,
     fail_under: float | None,
+    junit: Path | None,
+    ctrf: Path | None,
+    github: bool | None,
     output: Path | None,
     runs_dir: Path | None,
     as_json: bool,
@@ -100,7 +106,8 @@ def command(
         option=options,
         controls=controls,
     )
-    target = Output(runs=runs_dir, file=output, fail_under=fail_under, as_json=as_json)
+    reports = Reports(output, junit, ctrf, github)
+    target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
     prepared, unanswered = prepare_predictions(settings, predictions)
     code = drive(prepared, target)
     if unanswered and not as_json:

@@ -146,7 +146,7 @@ class Controls:
         """An error that is known before the agent is paid."""
         try:
             spec.benchmark.check_task(spec.task, spec.start)
-            if self.mode != "off" and not self._proven and spec.benchmark.grading == "none":
+            if self._proves_first(spec):
                 self._prove(spec)
         except ChimeraError as error:
             return _stopped(spec, TrialError(error.boundary, str(error), error.retryable))
@@ -157,8 +157,12 @@ class Controls:
         foreseen = TrialError("environment", f"{_reason(known)}; no agent was asked")
         return replace(_stopped(spec, foreseen), control=found)
 
+    def _proves_first(self, spec: TrialSpec) -> bool:
+        """Where it was asked for; before the first call of a run also where it takes a moment."""
+        quick = self.mode == "auto" and not self._proven and spec.benchmark.grading == "none"
+        return self.mode == "first" or quick
+
     def _prove(self, spec: TrialSpec) -> None:
-        """Before the first call of a run: one reference, where that takes a moment."""
         if spec.benchmark.has_reference(spec.task):
             self._proven = self.control(spec, "reference").holds
 

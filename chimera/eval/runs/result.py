@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
-from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
+from chimera.eval.values import Status, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
+
+#: How many trials a notebook is shown at once.
+SHOWN_TRIALS = 20
 
 
 class _Costs(NamedTuple):
@@ -23,13 +32,6 @@ class _Costs(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
-    positive: ControlStatus | None
-    negative: ControlStatus | None
-
-    @property
-    def uncontrolled(self) -> bool:
-        needed = {"passed": self.negative, "failed": self.positive}
-        return self.status in needed and needed[self.status] in (None, "none", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,12 +46,15 @@ class TaskEvalResult:
     why: str
     output: str
     cost: float | None
+    input_tokens: int
+    output_tokens: int
     steps: int
     duration: float
     metrics: dict[str, JSON]
     uninformative: bool = False
     uncontrolled: bool = False
-    control: TrialControls | None = None
+    positive: str | None = None  # what the reference came to where this was graded
+    negative: str | None = None  # what doing nothing came to there
 
     @classmethod
     def of(cls, record: TrialRecord) -> TaskEvalResult:
@@ -63,12 +68,15 @@ class TaskEvalResult:
             why=record.why,
             output=record.output,
             cost=record.cost,
+            input_tokens=record.usage.input_tokens,
+            output_tokens=record.usage.output_tokens,
             steps=record.steps,
             duration=round(record.duration, 6),
             metrics=dict(verdict.metrics) if verdict else {},
             uninformative=record.uninformative,
             uncontrolled=record.uncontrolled,
-            control=record.control,
+            positive=record.control.positive if record.control else None,
+            negative=record.control.negative if record.control else None,
         )
 
 
@@ -76,7 +84,9 @@ class TaskEvalResult:
 class EvalResult:
     """Counts of a run; `results` and everything per task are read from the store when asked for.
 
-    `pass_rate` is passed / total, so that an error never raises it.
+    `pass_rate` is passed / total, so that an error never raises it; the interval is over verdicts.
+    Without a verdict there is neither. `spent` is what the run paid, with what was paid for trials
+    that were killed, of which nothing else is stored.
     """
 
     benchmark: str
@@ -87,7 +97,8 @@ class EvalResult:
     planned: int
     total_cost: float | None
     usage: Usage
-    interval: stats.Interval
+    spent: float
+    interval: stats.Interval | None
     stopped: str | None
     store: RunStore
     #: Passes that an agent which does nothing gets too, and trials of the tasks where it does.
@@ -105,20 +116,15 @@ class EvalResult:
         planned: int | None = None,
         stopped: str | None = None,
     ) -> EvalResult:
-        query = (
-            "SELECT status, cost, input_tokens, output_tokens, cached_tokens, positive, negative "
-            "FROM trials"
-        )
+        query = "SELECT status, cost, input_tokens, output_tokens, cached_tokens FROM trials"
         counts: Counter[str] = Counter()
-        rewarded: Counter[str] = Counter()
         usage, cost, unknown = Usage(), 0.0, False
         for trial in store.rows(_Costs, query):
             counts[trial.status] += 1
-            counts["uncontrolled"] += trial.uncontrolled
-            rewarded[trial.status] += trial.negative == "passed"
             usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
-        uncontrolled = counts.pop("uncontrolled", 0)
+        usage += Usage(0, 0, 0, *store.tokens_apart())
+        worth = _worth(store)
         total = counts.total()
         manifest = store.manifest()
         return cls(
@@ -130,25 +136,31 @@ class EvalResult:
             planned=planned if planned is not None else manifest.get("planned", total),
             total_cost=None if unknown else cost,
             usage=usage,
-            interval=_interval(store, counts["passed"], total),
-            uninformative=rewarded["passed"],
-            rewarding_nothing=rewarded.total(),
-            uncontrolled=uncontrolled,
+            spent=store.spent(),
+            interval=_interval(store),
             stopped=stopped,
             store=store,
+            uninformative=worth["uninformative"],
+            rewarding_nothing=worth["rewarding nothing"],
+            uncontrolled=worth["uncontrolled"],
         )
 
     @property
-    def pass_rate(self) -> float:
-        return self.passed / self.total if self.total else 0.0
+    def pass_rate(self) -> float | None:
+        return self.passed / self.total if self.judged else None
+
+    @property
+    def judged(self) -> int:
+        """Trials that have a verdict."""
+        return self.passed + self.failed
 
     @property
     def informative_pass_rate(self) -> float | None:
         """The rate over the trials of tasks that want something done; None where all do."""
         left = self.total - self.rewarding_nothing
-        return (
-            (self.passed - self.uninformative) / left if self.rewarding_nothing and left else None
-        )
+        if not (self.rewarding_nothing and left):
+            return None
+        return (self.passed - self.uninformative) / left
 
     @property
     def inexact(self) -> int:
@@ -172,6 +184,58 @@ class EvalResult:
 
     def iter_results(self) -> Iterator[TaskEvalResult]:
         return (TaskEvalResult.of(record) for record in self.store.records())
+
+    def __iter__(self) -> Iterator[TaskEvalResult]:
+        return self.iter_results()
+
+    def __len__(self) -> int:
+        return self.total
+
+    def filter(
+        self,
+        where: Callable[[TaskEvalResult], bool] | None = None,
+        *,
+        status: Status | None = None,
+        task: str = "*",
+    ) -> list[TaskEvalResult]:
+        """The trials of a status, of tasks whose id fits a glob, for which `where` is true."""
+        if status not in (None, "passed", "failed", "error"):
+            raise UsageError(f"status is {status!r}: expected 'passed', 'failed' or 'error'")
+        return [
+            trial
+            for trial in self
+            if (status is None or trial.status == status)
+            and fnmatchcase(trial.task_id, task)
+            and (where is None or where(trial))
+        ]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame, a row for each trial."""
+        return _frames("pandas").DataFrame(self._rows(), columns=_columns())
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame, a row for each trial; metrics are JSON texts."""
+        rows = [{**r, "metrics": msgspec.json.encode(r["metrics"]).decode()} for r in self._rows()]
+        return _frames("polars").DataFrame(rows, schema=_columns(), infer_schema_length=None)
+
+    def _rows(self) -> list[dict[str, JSON]]:
+        return [{name: getattr(trial, name) for name in _columns()} for trial in self]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary and the first trials, all of it as text."""
+        low, high = self.interval or (0.0, 1.0)
+        rate = "no verdicts" if self.pass_rate is None else f"{self.pass_rate:.1%} passed"
+        head = (
+            f"<b>{html.escape(self.benchmark)}</b>: {rate} "
+            f"({self.passed} passed, {self.failed} failed, {self.errored} errors, "
+            f"{self.not_run} not run; 95% interval {low:.1%} to {high:.1%})"
+        )
+        names = ("task_id", "sample", "status", "why", "cost", "duration")
+        cells = ("".join(f"<td>{html.escape(str(getattr(trial, name))[:200])}</td>"
+                 for name in names) for trial in islice(self, SHOWN_TRIALS))  # fmt: skip
+        rows = "".join(f"<tr>{row}</tr>" for row in cells)
+        titles = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>{head}</p><table><tr>{titles}</tr>{rows}</table>"
 
     def samples_by_task(self) -> dict[str, tuple[int, int]]:
         """task → (trials, trials passed); a trial without a verdict has not passed."""
@@ -240,14 +304,17 @@ class EvalResult:
             "uncontrolled": self.uncontrolled,
             "inexact": self.inexact,
             "pass_rate": self.pass_rate,
-            "interval": list(self.interval),
+            "interval": None if self.interval is None else list(self.interval),
             "bounds": list(self.bounds),
             "corrected_pass_rate": self.corrected_pass_rate,
             "total_cost": self.total_cost,
+            "spent": self.spent,
             "usage": {
                 "input_tokens": self.usage.input_tokens,
                 "output_tokens": self.usage.output_tokens,
                 "cached_tokens": self.usage.cached_tokens,
+                "cache_write_tokens": self.usage.cache_write_tokens,
+                "reasoning_tokens": self.usage.reasoning_tokens,
             },
             "run": str(Path(self.store.path)),
         }
@@ -263,9 +330,34 @@ class EvalResult:
         official, corrected = (
             (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         )
-        if corrected == official or not self.total:
+        if corrected == official:
             return None
         return float((self.passed - official + corrected) / self.total)
+
+
+def _columns() -> list[str]:
+    return [each.name for each in fields(TaskEvalResult)]
+
+
+def _frames(name: str) -> Any:
+    """A library of data frames, or the line that installs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UsageError(
+            f"this needs {name}, which is not installed: pip install 'chimera-eval[{name}]'"
+        ) from None
+
+
+def _worth(store: RunStore) -> Counter[str]:
+    """Trials whose verdict says little: doing nothing passes too, or no known answer was graded."""
+    counts: Counter[str] = Counter()
+    for status, positive, negative in store.trial_controls():
+        counts["rewarding nothing"] += negative == "passed"
+        counts["uninformative"] += status == "passed" == negative
+        needed = {"passed": negative, "failed": positive}
+        counts["uncontrolled"] += status in needed and needed[status] in (None, "none", "off")
+    return counts
 
 
 def benchmark_of(manifest: Mapping[str, JSON]) -> str:
@@ -273,19 +365,24 @@ def benchmark_of(manifest: Mapping[str, JSON]) -> str:
     return str(manifest.get("identity", {}).get("benchmark", "?"))
 
 
-def _by_task(store: RunStore) -> Iterator[tuple[str, int, int]]:
+def _by_task(
+    store: RunStore, query: str = "SELECT task_id, status FROM trials"
+) -> Iterator[tuple[str, int, int]]:
     """Each task with its trials and how many of them passed."""
-    query = "SELECT task_id, status FROM trials ORDER BY task_id"
-    for task, trials in groupby(store.rows(tuple[str, str], query), key=itemgetter(0)):
+    rows = store.rows(tuple[str, str], f"{query} ORDER BY task_id")
+    for task, trials in groupby(rows, key=itemgetter(0)):
         passed = [status == "passed" for _, status in trials]
         yield task, len(passed), sum(passed)
 
 
-def _interval(store: RunStore, passed: int, total: int) -> stats.Interval:
-    """Wilson's for one sample a task, else one over whole tasks."""
-    tasks = [(count, passes) for _, count, passes in _by_task(store)]
+def _interval(store: RunStore) -> stats.Interval | None:
+    """Over verdicts: Wilson's for one sample a task, else one over whole tasks."""
+    query = "SELECT task_id, status FROM trials WHERE status IN ('passed', 'failed')"
+    tasks = [(count, passes) for _, count, passes in _by_task(store, query)]
+    if not tasks:
+        return None
     if all(count == 1 for count, _ in tasks):
-        return stats.wilson(passed, total)
+        return stats.wilson(sum(passes for _, passes in tasks), len(tasks))
     return stats.clustered_bootstrap(
         [[1.0] * passes + [0.0] * (count - passes) for count, passes in tasks]
     )

@@ -35,9 +35,7 @@ from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
 
-FORMAT = 2
-
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE tasks (task_id TEXT PRIMARY KEY, prompt TEXT NOT NULL, metadata TEXT NOT NULL);
 CREATE TABLE trials (
@@ -49,7 +47,6 @@ CREATE TABLE trials (
     cost REAL, input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL,
     cached_tokens INTEGER NOT NULL, steps INTEGER NOT NULL, duration REAL NOT NULL,
     attempts INTEGER NOT NULL, started REAL NOT NULL, stop_reason TEXT NOT NULL,
-    positive TEXT, negative TEXT, identity TEXT,
     UNIQUE (task_id, sample)
 );
 CREATE TABLE submissions (
@@ -75,7 +72,23 @@ CREATE TABLE spending (amount REAL NOT NULL);
 CREATE TABLE trajectories (
     trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE, steps BLOB NOT NULL
 );
-""" + control_store.SCHEMA.lstrip()
+"""
+#: Tokens of calls that are counted apart, where there are any.
+_SECOND = """
+CREATE TABLE tokens_apart (
+    trial INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE, call INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL, reasoning_tokens INTEGER NOT NULL,
+    PRIMARY KEY (trial, call)
+);
+"""
+#: What verdicts rest on: of a trial, and the known answers themselves.
+_THIRD = f"""
+CREATE TABLE trial_controls (
+    trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE,
+    positive TEXT NOT NULL, negative TEXT NOT NULL, identity TEXT NOT NULL
+);
+{control_store.SCHEMA.strip()}
+"""
 
 
 #: What columns hold: checked when they are read, and before they are written.
@@ -101,6 +114,11 @@ class _Outcome(NamedTuple):
     retryable: Flag | None
 
 
+class _Apart(NamedTuple):
+    cache_write_tokens: Count
+    reasoning_tokens: Count
+
+
 class _Costs(NamedTuple):
     cost: Finite | None
     input_tokens: Count
@@ -113,10 +131,10 @@ class _Costs(NamedTuple):
     stop_reason: str
 
 
-class _Control(NamedTuple):
-    positive: ControlStatus | None
-    negative: ControlStatus | None
-    identity: str | None
+class _Controls(NamedTuple):
+    positive: ControlStatus
+    negative: ControlStatus
+    identity: str
 
 
 class _Submission(NamedTuple):
@@ -165,7 +183,6 @@ _COSTS = (
     "cost, input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
     "stop_reason"
 )
-_CONTROL = "positive, negative, identity"
 #: The keys of a manifest that are read, with what they must be; others are as they are.
 _MANIFEST: Mapping[str, Any] = {
     "environment": str | None,
@@ -188,18 +205,26 @@ class RunStore:
     """Reads and writes one run. Safe to use from many threads.
 
     A file is opened for reading alone, unless `write` is said; `create` makes it if it must. One
-    that says two things of a trial is refused.
+    that says two things of a trial is refused: when it is opened, or, if it is `lasting` (open for
+    as long as somebody looks at it), when that trial is read.
     """
 
-    def __init__(self, path: Path | str, *, create: bool = False, write: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        create: bool = False,
+        write: bool = False,
+        lasting: bool = False,
+    ) -> None:
         self.path = path
         mode: Mode = "create" if create else "write" if write else "read"
-        self._database = Database(path, _SCHEMA, FORMAT, mode=mode)
+        self._database = Database(path, (_FIRST, _SECOND, _THIRD), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
-        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+        if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
             self.close()
-            raise UsageError(f"{path} is damaged: the status of a trial is not that of its verdict")
+            raise self.contradiction()
 
     def __enter__(self) -> Self:
         return self
@@ -209,6 +234,11 @@ class RunStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def contradiction(self) -> UsageError:
+        """What is said of a file that says two things of a trial."""
+        what = "the status of a trial is not that of its verdict"
+        return UsageError(f"{self.path} is damaged: {what}")
 
     # The manifest
 
@@ -240,6 +270,12 @@ class RunStore:
                     for task in tasks
                 ),
             )
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What was kept of the tasks."""
+        query = "SELECT task_id, prompt, metadata FROM tasks ORDER BY rowid"
+        for task_id, prompt, metadata in self.rows(tuple[str, str, str], query):
+            yield {"id": task_id, "prompt": prompt, "metadata": self.decode(metadata)}
 
     def task_prompt(self, task_id: str) -> str:
         query = "SELECT prompt FROM tasks WHERE task_id = ?"
@@ -280,8 +316,9 @@ class RunStore:
                     self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
             if record.verdict is not None:
                 self._write_verdict(trial, record.verdict)
-            for call in record.calls[done:]:
-                self._write_call(trial, call)
+            self._write_control(trial, record.control)
+            for number, call in enumerate(record.calls[done:], done):
+                self._write_call(trial, number, call)
         if record.verdict is None and record.error is None:
             self._checkpoints[key] = (trial, record)
 
@@ -291,20 +328,25 @@ class RunStore:
         )
         key = _checked((record.task_id, record.sample, record.digest), _Key)
         trial = self._execute(
-            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}, {_CONTROL}) "
-            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
-            (*key, *_outcome(record), *_costs(record), *_control(record)),
+            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}) "
+            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
+            (*key, *_outcome(record), *_costs(record)),
         ).lastrowid
         assert trial is not None
         return trial
 
     def _update(self, trial: int, record: TrialRecord) -> None:
-        columns = f"{_OUTCOME}, {_COSTS}, {_CONTROL}"
-        places = "?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?"
+        columns = f"{_OUTCOME}, {_COSTS}"
         self._execute(
-            f"UPDATE trials SET ({columns}) = ({places}) WHERE id = ?",
-            (*_outcome(record), *_costs(record), *_control(record), trial),
+            f"UPDATE trials SET ({columns}) = (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?) WHERE id = ?",
+            (*_outcome(record), *_costs(record), trial),
         )
+
+    def _write_control(self, trial: int, control: TrialControls | None) -> None:
+        self._execute("DELETE FROM trial_controls WHERE trial = ?", (trial,))
+        if control is not None:
+            row = _checked((control.positive, control.negative, control.identity), _Controls)
+            self._execute("INSERT INTO trial_controls VALUES (?,?,?,?)", (trial, *row))
 
     def _write_submission(self, trial: int, submission: Submission) -> None:
         raw, data = submission.raw, submission.data
@@ -336,7 +378,7 @@ class RunStore:
                 (trial, kind, name, self._database.pack(content)),
             )
 
-    def _write_call(self, trial: int, call: CallRecord) -> None:
+    def _write_call(self, trial: int, number: int, call: CallRecord) -> None:
         row = (
             *(call.model, call.usage.input_tokens, call.usage.output_tokens),
             *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
@@ -345,6 +387,12 @@ class RunStore:
         self._execute(
             "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)", (trial, *_checked(row, _Call))
         )
+        apart = (call.usage.cache_write_tokens, call.usage.reasoning_tokens)
+        if any(apart):
+            self._execute(
+                "INSERT INTO tokens_apart VALUES (?,?,?,?)",
+                (trial, number, *_checked(apart, _Apart)),
+            )
 
     def replace_verdict(
         self, record: TrialRecord, verdict: Verdict, control: TrialControls | None = None
@@ -357,22 +405,8 @@ class RunStore:
             self._execute("DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,))
             assert graded.verdict is not None
             self._write_verdict(trial, graded.verdict)
+            self._write_control(trial, control)
             self._update(trial, graded)
-
-    # Controls
-
-    def add_control(self, control: Control) -> None:
-        """Keep with the run what a known answer came to where its trials were graded."""
-        clean = storable_value(control)
-        kept = replace(clean, why=redact(clean.why), log=redact(clean.log))
-        with self._database.transaction():
-            self._execute(control_store.INSERT, control_store.row_of(kept))
-
-    def controls(self, identity: str | None = None) -> list[Control]:
-        """Those of one identity, or all."""
-        where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
-        query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
-        return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
 
     def is_new(self) -> bool:
         return not any(self.rows(tuple[int], "SELECT 1 FROM trials LIMIT 1"))
@@ -392,13 +426,46 @@ class RunStore:
         found = self.rows(tuple[str, bytes], query, (trial, kind))
         return {name: self._database.unpack(content) for name, content in found}
 
+    def evidence(self, task_id: str, sample: int) -> dict[str, JSON]:
+        """What decided a trial, but for the files in it."""
+        query = "SELECT evidence FROM verdicts WHERE trial = ? AND evidence IS NOT NULL"
+        for (packed,) in self.rows(tuple[bytes], query, (self._trial_id(task_id, sample),)):
+            return self.decode(self._database.unpack(packed))
+        return {}
+
+    def trajectory(self, task_id: str, sample: int) -> tuple[Step, ...]:
+        return self._trajectory(self._trial_id(task_id, sample))
+
+    def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
+        trial = self._trial_id(task_id, sample)
+        return self._calls(trial, self._apart(trial))
+
+    def artifact_sizes(self, task_id: str, sample: int, kind: str) -> dict[str, int]:
+        """The names of a trial's files, and their bytes as they are stored."""
+        query = "SELECT name, length(content) FROM artifacts WHERE trial = ? AND kind = ?"
+        return dict(self.rows(tuple[str, Count], query, (self._trial_id(task_id, sample), kind)))
+
+    def artifact(self, task_id: str, sample: int, kind: str, name: str) -> bytes:
+        query = "SELECT content FROM artifacts WHERE trial = ? AND kind = ? AND name = ?"
+        key = (self._trial_id(task_id, sample), kind, name)
+        for (packed,) in self.rows(tuple[bytes], query, key):
+            return self._database.unpack(packed)
+        raise UsageError(f"{self.path} has no file {name!r} of task {task_id!r}, sample {sample}")
+
     def trial_keys(self) -> list[tuple[str, int]]:
         return list(self.rows(tuple[str, Count], "SELECT task_id, sample FROM trials ORDER BY id"))
 
     def record(self, task_id: str, sample: int) -> TrialRecord:
         """A stored trial, whole."""
+        return self._one(task_id, sample, whole=True)
+
+    def record_head(self, task_id: str, sample: int) -> TrialRecord:
+        """A stored trial without calls, evidence, files and trajectory."""
+        return self._one(task_id, sample, whole=False)
+
+    def _one(self, task_id: str, sample: int, *, whole: bool) -> TrialRecord:
         where = "WHERE t.task_id = ? AND t.sample = ?"
-        for _, record in self._records(where, (task_id, sample), whole=True):
+        for _, record in self._records(where, (task_id, sample), whole=whole):
             return record
         raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
 
@@ -422,8 +489,8 @@ class RunStore:
         """The trials of a condition, with their numbers."""
         query = (
             f"SELECT t.id, {_KEY}, t.status, t.score, t.why, error_boundary, error_message, "
-            f"error_retryable, {_COSTS}, {_CONTROL}, v.passed, v.score, v.why, v.metrics, "
-            "v.evidence, s.text, s.form, s.raw, s.data FROM trials t "
+            f"error_retryable, {_COSTS}, v.passed, v.score, v.why, v.metrics, v.evidence, "
+            "s.text, s.form, s.raw, s.data FROM trials t "
             "LEFT JOIN verdicts v ON v.trial = t.id "
             f"LEFT JOIN submissions s ON s.trial = t.id {where}"
         )
@@ -434,28 +501,35 @@ class RunStore:
         with self._database.reading():
             (trial,) = _checked(row[:1], tuple[Count])
             key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
-            costs, control = _checked(row[10:19], _Costs), _checked(row[19:22], _Control)
+            costs = _checked(row[10:19], _Costs)
+        apart = self._apart(trial)
         error = None
         if outcome.boundary is not None:
             error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
-        return trial, TrialRecord(
+        record = TrialRecord(
             task_id=key.task_id,
             sample=key.sample,
             digest=key.digest,
-            submission=self._submission(trial, row[27:], whole=whole),
-            verdict=self._verdict(trial, row[22:27], whole=whole),
+            submission=self._submission(trial, row[24:], whole=whole),
+            verdict=self._verdict(trial, row[19:24], whole=whole),
             error=error,
-            usage=Usage(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+            usage=Usage(
+                *(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+                *(sum(counts) for counts in zip((0, 0), *apart.values(), strict=True)),
+            ),
             cost=costs.cost,
             steps=costs.steps,
             duration=costs.duration,
             attempts=costs.attempts,
             started=costs.started,
             stop_reason=costs.stop_reason,
-            calls=self._calls(trial) if whole else (),
+            calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
-            control=_controls_of(control),
+            control=self._trial_control(trial),
         )
+        if _status(record) != outcome.status or (record.verdict and record.error):
+            raise self.contradiction()
+        return trial, record
 
     def _verdict(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Verdict | None:
         if row[0] is None:
@@ -483,12 +557,63 @@ class RunStore:
             files=self._artifacts(trial, "submission") if whole else {},
         )
 
-    def _calls(self, trial: int) -> tuple[CallRecord, ...]:
+    def _trial_control(self, trial: int) -> TrialControls | None:
+        if self._database.version < 3:
+            return None
+        query = "SELECT positive, negative, identity FROM trial_controls WHERE trial = ?"
+        return next((TrialControls(*r) for r in self.rows(_Controls, query, (trial,))), None)
+
+    def trial_controls(self) -> Iterator[tuple[StoredStatus, str | None, str | None]]:
+        """Every trial's status, and what the reference and doing nothing came to there."""
+        kind = tuple[StoredStatus, ControlStatus | None, ControlStatus | None]
+        if self._database.version < 3:
+            return self.rows(kind, "SELECT status, NULL, NULL FROM trials")
+        query = (
+            "SELECT status, positive, negative FROM trials "
+            "LEFT JOIN trial_controls ON trial_controls.trial = trials.id"
+        )
+        return self.rows(kind, query)
+
+    def add_control(self, control: Control) -> None:
+        """Keep with the run what a known answer came to where its trials were graded."""
+        clean = storable_value(control)
+        kept = replace(clean, why=redact(clean.why), log=redact(clean.log))
+        with self._database.transaction():
+            self._execute(control_store.INSERT, control_store.row_of(kept))
+
+    def controls(self, identity: str | None = None) -> list[Control]:
+        """The known answers that verdicts rest on: those of one identity, or all."""
+        if self._database.version < 3:
+            return []
+        where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
+        query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
+        return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
+
+    def _apart(self, trial: int) -> dict[int, _Apart]:
+        """Tokens that are counted apart, by the number of the call."""
+        if self._database.version < 2:
+            return {}
+        query = (
+            "SELECT call, cache_write_tokens, reasoning_tokens FROM tokens_apart WHERE trial = ?"
+        )
+        rows = self.rows(tuple[Count, Count, Count], query, (trial,))
+        return {number: _Apart(written, thought) for number, written, thought in rows}
+
+    def tokens_apart(self) -> tuple[int, int]:
+        """Tokens written into caches and tokens of reasoning, of the whole run."""
+        if self._database.version < 2:
+            return 0, 0
+        query = "SELECT TOTAL(cache_write_tokens), TOTAL(reasoning_tokens) FROM tokens_apart"
+        written, thought = next(self.rows(tuple[Finite, Finite], query))
+        return int(written), int(thought)
+
+    def _calls(self, trial: int, apart: Mapping[int, _Apart]) -> tuple[CallRecord, ...]:
         query = (
             "SELECT model, input_tokens, output_tokens, cached_tokens, cost, started, seconds, "
             "attempts, cached, error FROM calls WHERE trial = ? ORDER BY rowid"
         )
-        return tuple(_call(row) for row in self.rows(_Call, query, (trial,)))
+        rows = enumerate(self.rows(_Call, query, (trial,)))
+        return tuple(_call(row, apart.get(number, _Apart(0, 0))) for number, row in rows)
 
     def _trajectory(self, trial: int) -> tuple[Step, ...]:
         query = "SELECT steps FROM trajectories WHERE trial = ?"
@@ -554,12 +679,16 @@ def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:
 
 def _outcome(record: TrialRecord) -> _Outcome:
     verdict, error = record.verdict, record.error
-    status = "submitted" if verdict is None and error is None else record.status
-    row = (status, verdict.value if verdict else None, redact(record.why))
+    row = (_status(record), verdict.value if verdict else None, redact(record.why))
     if error is None:
         return _checked((*row, None, None, None), _Outcome)
     fault = (error.boundary, redact(error.message), int(error.retryable))
     return _checked((*row, *fault), _Outcome)
+
+
+def _status(record: TrialRecord) -> str:
+    waits = record.verdict is None and record.error is None
+    return "submitted" if waits else record.status
 
 
 def _costs(record: TrialRecord) -> _Costs:
@@ -571,22 +700,10 @@ def _costs(record: TrialRecord) -> _Costs:
     return _checked(row, _Costs)
 
 
-def _control(record: TrialRecord) -> _Control:
-    found = record.control
-    row = (None,) * 3 if found is None else (found.positive, found.negative, found.identity)
-    return _checked(row, _Control)
-
-
-def _controls_of(row: _Control) -> TrialControls | None:
-    if row.positive is None or row.negative is None:
-        return None
-    return TrialControls(row.positive, row.negative, row.identity or "")
-
-
-def _call(row: _Call) -> CallRecord:
+def _call(row: _Call, apart: _Apart) -> CallRecord:
     return CallRecord(
         model=row.model,
-        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens),
+        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens, *apart),
         cost=row.cost,
         started=row.started,
         seconds=row.seconds,
@@ -607,16 +724,20 @@ def _json(value: JSON) -> str:
 
 
 class StoredBudget(Budget):
-    """A budget whose reservations are booked in the run store first."""
+    """A budget whose reservations are booked in the run store first; so is what was spent."""
 
-    def __init__(self, total: float, store: RunStore) -> None:
+    def __init__(self, total: float | None, store: RunStore) -> None:
         super().__init__(total, spent=store.spent())
         self._store = store
 
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
         super().reserve(worst_case, timeout)
-        self._store.spend(worst_case)
+        self._book(worst_case)
 
     def settle(self, worst_case: float, actual: float) -> None:
         super().settle(worst_case, actual)
-        self._store.spend(actual - worst_case)
+        self._book(actual - worst_case)
+
+    def _book(self, amount: float) -> None:
+        if amount:
+            self._store.spend(amount)
