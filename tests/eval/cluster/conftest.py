@@ -19,7 +19,7 @@ PRICE = FlatPrice(1000.0, 1000.0)  # a tenth of a cent a token
 
 
 class Waits(Benchmark):
-    """Even tasks pass, odd ones fail."""
+    """To say the prompt is right for even tasks, and wrong for odd ones."""
 
     grading = "none"
     trials_per_core = 2
@@ -37,10 +37,10 @@ class Waits(Benchmark):
         return [{"id": f"t{n}", "prompt": str(n)} for n in range(self.count)]
 
     def grade(self, task, submission, env):
-        return Verdict(submission.text == task["prompt"] and int(task["prompt"]) % 2 == 0)
+        return Verdict(submission.text == self.gold(task).text)
 
     def gold(self, task):
-        return Submission(task["prompt"])
+        return Submission("nobody says this" if int(task["prompt"]) % 2 else task["prompt"])
 
 
 class Payer(BaseAgent):
