@@ -131,6 +131,12 @@ class _Costs(NamedTuple):
     stop_reason: str
 
 
+class ControlledStatus(NamedTuple):
+    status: StoredStatus
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+
+
 class _Controls(NamedTuple):
     positive: ControlStatus
     negative: ControlStatus
@@ -563,16 +569,15 @@ class RunStore:
         query = "SELECT positive, negative, identity FROM trial_controls WHERE trial = ?"
         return next((TrialControls(*r) for r in self.rows(_Controls, query, (trial,))), None)
 
-    def trial_controls(self) -> Iterator[tuple[StoredStatus, str | None, str | None]]:
+    def trial_controls(self) -> Iterator[ControlledStatus]:
         """Every trial's status, and what the reference and doing nothing came to there."""
-        kind = tuple[StoredStatus, ControlStatus | None, ControlStatus | None]
         if self._database.version < 3:
-            return self.rows(kind, "SELECT status, NULL, NULL FROM trials")
+            return self.rows(ControlledStatus, "SELECT status, NULL, NULL FROM trials")
         query = (
             "SELECT status, positive, negative FROM trials "
             "LEFT JOIN trial_controls ON trial_controls.trial = trials.id"
         )
-        return self.rows(kind, query)
+        return self.rows(ControlledStatus, query)
 
     def add_control(self, control: Control) -> None:
         """Keep with the run what a known answer came to where its trials were graded."""
