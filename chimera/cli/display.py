@@ -211,6 +211,24 @@ def money(cost: float | None) -> str:
     return "unknown" if cost is None else f"${cost:.4f}"
 
 
+def _worth(result: EvalResult) -> Iterator[str]:
+    """What the verdicts are worth: those that say nothing, and those that nothing stands behind."""
+    if result.uninformative:
+        rate = result.informative_pass_rate
+        others = "" if rate is None else f"; {rate:.1%} of the others passed"
+        yield (
+            f"  {result.uninformative} of the {result.passed} passes are uninformative: doing "
+            f"nothing passes these tasks too{others}"
+        )
+    if result.uncontrolled:
+        yield (
+            f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
+            "there is none"
+        )
+    if result.inexact:
+        yield f"  {result.inexact} verdicts were reached on files other than the base commit's"
+
+
 def headline(result: EvalResult) -> str:
     """A rate with its interval; bounds where verdicts are missing; neither without a verdict."""
     name = one_line(result.benchmark)
@@ -236,24 +254,6 @@ def _costs(result: EvalResult) -> str:
     if result.total_cost is None or beside < 1e-9:
         return money(result.total_cost)
     return f"{money(result.total_cost)} (and at most {money(beside)} for trials that were cut off)"
-
-
-def _worth(result: EvalResult) -> Iterator[str]:
-    """What the verdicts are worth: those that say nothing, and those that nothing stands behind."""
-    if result.uninformative:
-        rate = result.informative_pass_rate
-        others = "" if rate is None else f"; {rate:.1%} of the others passed"
-        yield (
-            f"  {result.uninformative} of the {result.passed} passes are uninformative: doing "
-            f"nothing passes these tasks too{others}"
-        )
-    if result.uncontrolled:
-        yield (
-            f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
-            "there is none"
-        )
-    if result.inexact:
-        yield f"  {result.inexact} verdicts were reached on files other than the base commit's"
 
 
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:

@@ -37,6 +37,7 @@ from chimera.text import one_line
 @option("--environment", "-e", help="Where graders that need one run: bubblewrap, docker, …")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
 @controls_option
+@option("--role", "roles", multiple=True, help="judge=MODEL; repeatable.")
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @report_options
@@ -51,6 +52,7 @@ def command(
     predictions: Path | None,
     dataset: str | None,
     options: tuple[str, ...],
+    roles: tuple[str, ...],
     environment: str | None,
     concurrency: int | None,
     controls: Mode,
@@ -80,6 +82,7 @@ def command(
             "benchmark": benchmark,
             "dataset": dataset,
             "option": options or None,
+            "role": roles or None,
             "environment": environment,
             "predictions": None if predictions is None else str(predictions),
         }
@@ -105,6 +108,7 @@ def command(
         environment=environment,
         option=options,
         controls=controls,
+        role=roles,
     )
     reports = Reports(output, junit, ctrf, github)
     target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)

@@ -163,8 +163,7 @@ class Harness:
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        make = self.executor or self._threads
-        observer = self.observer
+        make, observer = self.executor or self._threads, self.observer
         surroundings = Surroundings(
             budget, store.write, observer.started, observer.doing, store.add_control
         )
@@ -181,13 +180,9 @@ class Harness:
         self, surroundings: Surroundings, trials: int
     ) -> ThreadExecutor[TrialSpec, TrialRecord]:
         """The trials of this run in threads of this process."""
-        controls = Controls(
-            self.controls,
-            store=machine_store(),
-            keep=surroundings.keep,
-            budget=surroundings.budget,
-        )
         workers = trials_at_once(self._benchmark, self.concurrency)
+        keep, budget = surroundings.controlled, surroundings.budget
+        controls = Controls(self.controls, store=machine_store(), keep=keep, budget=budget)
         if self.controls == "first":
             self._make_controls(controls, workers)
 
@@ -200,7 +195,7 @@ class Harness:
         return ThreadExecutor(work, min(workers, trials))
 
     def _make_controls(self, controls: Controls, workers: int) -> None:
-        """All of them, before any agent is asked."""
+        """All of them, before any agent is asked; on a cluster each machine makes its own."""
         tasks = {task["id"]: task for task, _, _ in self._plan()}.values()
         for _ in controls.make_all(self._benchmark, tasks, self._start(), workers=workers):
             pass

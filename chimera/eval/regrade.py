@@ -24,7 +24,7 @@ from chimera.eval.workers import ThreadExecutor, results
 
 WORKERS = 4
 #: The settings of a run that grading it again makes use of.
-USED = ("benchmark", "dataset", "option", "environment", "predictions")
+USED = ("benchmark", "dataset", "option", "role", "environment", "predictions")
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, as_agent
+from chimera.agents import Agent, about, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
@@ -38,11 +38,19 @@ from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
+from chimera.providers.settings import ModelSettings, model_settings
+from chimera.text import file_name
 from chimera.types import JSON
 
+#: Trials at once where each waits for its part of a batch.
+BATCH_TRIALS = 4000
+SUMMARY = "summary"
+#: Models that a run can have beside the agent's. Those of a benchmark are its options
+#: `judge_model` and `user_model`; `summary` condenses the agent's long conversations.
+ROLES = ("judge", "user", SUMMARY)
 EMBEDDED_MODEL = "local/smollm2"
-UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
 MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
+UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -74,6 +82,14 @@ class RunSettings:
     controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    thinking_tokens: int | None = None
+    top_p: float | None = None
+    max_connections: int | None = None
+    model_option: tuple[str, ...] = ()
+    role: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    batch: str | None = None  # the name of the file of the run's batches
     against: str | None = None
     until: Literal["done", "decided"] = "done"
     alpha: float = 0.05
@@ -89,8 +105,33 @@ class RunSettings:
             raise UsageError(f"the run's settings are damaged: {error}") from None
 
     def create_benchmark(self) -> Benchmark[Any]:
-        options = pairs(self.option, "--option")
+        roles = {f"{role}_model": model for role, model in self.roles().items() if role != SUMMARY}
+        options = {**roles, **pairs(self.option, "--option")}
         return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
+
+    def roles(self) -> dict[str, str]:
+        """The models beside the agent's, by what they do."""
+        found = pairs(self.role, "--role")
+        for name in found:
+            if name not in ROLES:
+                raise UsageError(f"--role {name}: there are the roles {', '.join(ROLES)}")
+        return found
+
+    def model_settings(self) -> ModelSettings:
+        return model_settings(
+            pairs(self.model_option, "--model-option"),
+            reasoning_effort=self.reasoning_effort,
+            thinking_tokens=self.thinking_tokens,
+            top_p=self.top_p,
+        )
+
+    def batches(self) -> Path | None:
+        """The file of the run's batches, where its calls go out in such."""
+        if self.batch is None:
+            return None
+        if self.timeout is not None:
+            raise UsageError("--batch may take a day: it cannot be had together with --timeout")
+        return cache_dir() / "batches" / f"{file_name(self.batch)}.sqlite"
 
     def limits(self) -> TrialLimits:
         return TrialLimits(
@@ -113,12 +154,12 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
-    #: Why this environment, where nobody named one.
-    environment_why: str = ""
     #: What this machine cannot run of the benchmark, where `--limit` passed over it.
     left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
     until: UntilDecided | None = None
+    #: Why this environment, where nobody named one.
+    environment_why: str = ""
 
     @property
     def samples(self) -> int:
@@ -143,7 +184,7 @@ class PreparedRun:
             agent=self.agent,
             env_factory=StartBackend(self.environment, network=settings.network),
             samples=settings.samples,
-            concurrency=settings.concurrency,
+            concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),
             limits=settings.limits(),
             budget=settings.budget,
             attempts=settings.retries + 1,
@@ -159,6 +200,7 @@ class PreparedRun:
     def manifest(self) -> dict[str, JSON]:
         """What the run's file says of how it was made."""
         settings, dataset = asdict(self.settings), None
+        name = self.settings.agent or self.benchmark.default_agent
         if self.settings.dataset is not None:
             settings["dataset"] = str(Path(self.settings.dataset).absolute())
         if isinstance(self.benchmark, DatasetBenchmark):
@@ -168,7 +210,8 @@ class PreparedRun:
             "settings": settings,
             "dataset": dataset,
             "model": self.settings.model,
-            "agent": self.settings.agent or self.benchmark.default_agent,
+            "agent": name,
+            "agent_about": about(name),
             "environment": self.environment,
             "platform": {
                 "python": platform.python_version(),
@@ -210,8 +253,8 @@ def prepare(
         tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
     environment, why = settings.environment or "", ""
     with problems.collected():
-        needs_commands = agent is not None and as_agent(agent).needs_environment
         if not environment:
+            needs_commands = agent is not None and as_agent(agent).needs_environment
             environment, why = explained_backend(benchmark, tasks, needs_commands=needs_commands)
         problems.add(*backend_problems(benchmark, environment, tasks))
     until = None
@@ -227,9 +270,9 @@ def prepare(
         agent,
         tasks,
         environment,
-        environment_why=why,
         left_out=left_out,
         until=until,
+        environment_why=why,
     )
 
 
@@ -351,6 +394,11 @@ def chosen_agent(
         api_key=api_key,
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
         options=pairs(settings.agent_option, "--agent-option"),
+        model_settings=settings.model_settings(),
+        max_connections=settings.max_connections,
+        summary_model=settings.roles().get(SUMMARY),
+        mcp=settings.mcp,
+        batches=settings.batches(),
     )
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():

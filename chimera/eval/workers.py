@@ -27,8 +27,8 @@ class Surroundings:
     checkpoint: Callable[[TrialRecord], object]
     started: Callable[[str, int], None]
     doing: Callable[[str, int, str, float], None] = lambda *_: None
-    #: Told of every known answer that verdicts rest on.
-    keep: Callable[[Control], object] = lambda _: None
+    #: Keeps a control that a trial rests on.
+    controlled: Callable[[Control], object] = lambda _: None
 
 
 class Executor(Protocol[TakenT, GivenT]):

@@ -16,10 +16,10 @@ from typing import Protocol
 from chimera.errors import BudgetExceeded, EnvironmentFault
 from chimera.eval.cluster.messages import (
     Checkpoint,
+    Controlled,
     Done,
     Job,
     Joined,
-    Known,
     Lost,
     Message,
     Refused,
@@ -166,14 +166,14 @@ class Fleet:
             if (job := node.jobs.get(message.number)) is not None:
                 node.jobs[message.number] = replace(job, prior=message.record)
                 self._surroundings.checkpoint(message.record)
+        elif isinstance(message, Controlled):
+            self._surroundings.controlled(message.control)
         elif isinstance(message, Reserve) and ticket is not None:
             until = None if message.seconds is None else time.monotonic() + message.seconds
             if not self._decide(waiting := _Waiting(message, ticket, until)):
                 self._calls.append(waiting)
         elif isinstance(message, Settle):
             self._settle(node, message.reservation, message.actual)
-        elif isinstance(message, Known):
-            self._surroundings.keep(message.control)
         elif isinstance(message, Throttled):
             for other in self._nodes:
                 if other != message.node:

@@ -79,6 +79,14 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Controlled:
+    """A control that trials of the node rest on."""
+
+    node: str
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """May a call of this worst case be made? The reply is a refusal's text, or None for yes."""
 
@@ -104,12 +112,4 @@ class Throttled:
     seconds: float
 
 
-@dataclass(frozen=True, slots=True)
-class Known:
-    """What a known answer came to on a node; its verdicts rest on it."""
-
-    node: str
-    control: Control
-
-
-Message = Joined | Refused | Lost | Done | Checkpoint | Reserve | Settle | Throttled | Known
+Message = Joined | Refused | Lost | Done | Checkpoint | Controlled | Reserve | Settle | Throttled

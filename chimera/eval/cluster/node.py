@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import platform
 import threading
+from functools import partial
 from typing import Any, Protocol
 
 from chimera import __version__
@@ -17,10 +18,10 @@ from chimera.environments import available
 from chimera.errors import BudgetExceeded, ChimeraError, UsageError
 from chimera.eval.cluster.messages import (
     Checkpoint,
+    Controlled,
     Done,
     Job,
     Joined,
-    Known,
     Message,
     Refused,
     Reserve,
@@ -37,7 +38,7 @@ from chimera.eval.trial import (
     TrialSpec,
     close_open_environments,
 )
-from chimera.eval.values import TrialRecord, content_digest
+from chimera.eval.values import Control, TrialRecord, content_digest
 from chimera.eval.workers import ThreadExecutor
 from chimera.providers.meter import Budget
 from chimera.types import JSON
@@ -118,13 +119,10 @@ class Node:
             self._tasks = {task["id"]: task for task in benchmark.tasks()}
         self._compare(node_identity(benchmark, self._agent))
         self._start = StartBackend(self._setup.environment, network=settings.network)
-        self._limits, self._attempts = settings.limits(), settings.retries + 1
         self._controls = Controls(
-            settings.controls,
-            store=machine_store(),
-            keep=lambda control: self._desk.post(Known(self._name, control)),
-            budget=self._budget,
+            settings.controls, store=machine_store(), keep=self._keep, budget=self._budget
         )
+        self._limits, self._attempts = settings.limits(), settings.retries + 1
         return trials_at_once(benchmark, settings.concurrency)
 
     def _compare(self, own: dict[str, JSON]) -> None:
@@ -133,11 +131,14 @@ class Node:
                 raise UsageError(f"its {key} is {own.get(key)!r:.200}, the driver's {value!r:.200}")
 
     def _work(self, job: Job) -> None:
-        record = self._controls.run(self._spec(job), checkpoint=lambda r: self._checkpoint(job, r))
+        record = self._controls.run(self._spec(job), checkpoint=partial(self._checkpoint, job))
         self._desk.post(Done(self._name, job.number, record))
 
     def _checkpoint(self, job: Job, record: TrialRecord) -> None:
         self._desk.post(Checkpoint(self._name, job.number, record))
+
+    def _keep(self, control: Control) -> None:
+        self._desk.post(Controlled(self._name, control))
 
     def _spec(self, job: Job) -> TrialSpec:
         agent = job.answer or self._agent

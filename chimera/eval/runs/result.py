@@ -18,7 +18,7 @@ import msgspec
 from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
-from chimera.eval.values import Status, TrialRecord
+from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
 
@@ -32,6 +32,13 @@ class _Costs(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+
+    @property
+    def uncontrolled(self) -> bool:
+        needed = {"passed": self.negative, "failed": self.positive}
+        return self.status in needed and needed[self.status] in (None, "none", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,8 +60,7 @@ class TaskEvalResult:
     metrics: dict[str, JSON]
     uninformative: bool = False
     uncontrolled: bool = False
-    positive: str | None = None  # what the reference came to where this was graded
-    negative: str | None = None  # what doing nothing came to there
+    control: TrialControls | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> TaskEvalResult:
@@ -75,8 +81,7 @@ class TaskEvalResult:
             metrics=dict(verdict.metrics) if verdict else {},
             uninformative=record.uninformative,
             uncontrolled=record.uncontrolled,
-            positive=record.control.positive if record.control else None,
-            negative=record.control.negative if record.control else None,
+            control=record.control,
         )
 
 
@@ -116,15 +121,21 @@ class EvalResult:
         planned: int | None = None,
         stopped: str | None = None,
     ) -> EvalResult:
-        query = "SELECT status, cost, input_tokens, output_tokens, cached_tokens FROM trials"
+        query = (
+            "SELECT status, cost, input_tokens, output_tokens, cached_tokens, positive, negative "
+            f"FROM {store.trials_with_grounds}"
+        )
         counts: Counter[str] = Counter()
+        rewarded: Counter[str] = Counter()
         usage, cost, unknown = Usage(), 0.0, False
         for trial in store.rows(_Costs, query):
             counts[trial.status] += 1
+            counts["uncontrolled"] += trial.uncontrolled
+            rewarded[trial.status] += trial.negative == "passed"
             usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
         usage += Usage(0, 0, 0, *store.tokens_apart())
-        worth = _worth(store)
+        uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
         return cls(
@@ -138,11 +149,11 @@ class EvalResult:
             usage=usage,
             spent=store.spent(),
             interval=_interval(store),
+            uninformative=rewarded["passed"],
+            rewarding_nothing=rewarded.total(),
+            uncontrolled=uncontrolled,
             stopped=stopped,
             store=store,
-            uninformative=worth["uninformative"],
-            rewarding_nothing=worth["rewarding nothing"],
-            uncontrolled=worth["uncontrolled"],
         )
 
     @property
@@ -158,9 +169,9 @@ class EvalResult:
     def informative_pass_rate(self) -> float | None:
         """The rate over the trials of tasks that want something done; None where all do."""
         left = self.total - self.rewarding_nothing
-        if not (self.rewarding_nothing and left):
-            return None
-        return (self.passed - self.uninformative) / left
+        return (
+            (self.passed - self.uninformative) / left if self.rewarding_nothing and left else None
+        )
 
     @property
     def inexact(self) -> int:
@@ -347,17 +358,6 @@ def _frames(name: str) -> Any:
         raise UsageError(
             f"this needs {name}, which is not installed: pip install 'chimera-eval[{name}]'"
         ) from None
-
-
-def _worth(store: RunStore) -> Counter[str]:
-    """Trials whose verdict says little: doing nothing passes too, or no known answer was graded."""
-    counts: Counter[str] = Counter()
-    for status, positive, negative in store.trial_controls():
-        counts["rewarding nothing"] += negative == "passed"
-        counts["uninformative"] += status == "passed" == negative
-        needed = {"passed": negative, "failed": positive}
-        counts["uncontrolled"] += status in needed and needed[status] in (None, "none", "off")
-    return counts
 
 
 def benchmark_of(manifest: Mapping[str, JSON]) -> str:
