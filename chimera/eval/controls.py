@@ -178,7 +178,7 @@ class Controls:
             known = self._made.get(key) or self._stored(identity, answer)
             if known is None:
                 known = replace(self._make(spec, answer), identity=identity, details=details)
-                self._save(known)
+                self._save(spec, known)
             if key not in self._made:
                 self._made[key] = known
                 if self._keep is not None:
@@ -199,7 +199,7 @@ class Controls:
         except ChimeraError:
             return  # an environment that cannot be named has nothing to be kept under
         made = _control_of(spec, "reference", record)
-        self._save(replace(made, identity=identity, details=details))
+        self._save(spec, replace(made, identity=identity, details=details))
         if self._store is not None and unstable is not None:
             self._store.put_unstable(identity, unstable)
 
@@ -234,18 +234,15 @@ class Controls:
         self, benchmark: Benchmark[Any], task: Any, start: StartEnvironment
     ) -> tuple[str, str]:
         """The name of all that a verdict depends on beside the answer, and what it is made of."""
-        backend = "none" if benchmark.grading == "none" else start.backend
-        shipped = type(benchmark).__module__.startswith("chimera.")
         details: dict[str, JSON] = {
             "benchmark": benchmark.name(),
             "chimera": __version__,
             "grader": benchmark.grader_version,
             "options": benchmark.options(),
             "task": content_digest(task),
-            "environment": backend,
+            "environment": _backend(benchmark, start),
             "place": benchmark.graded_in(task, start.without_network()),
-            # of code that is not ours nobody knows when it changes: its controls end with the run
-            "run": "" if shipped and backend else self._token,
+            "run": "" if _lasting(benchmark, start) else self._token,
         }
         return content_digest(details), _written(details)
 
@@ -253,8 +250,8 @@ class Controls:
         found = None if self._store is None else self._store.get(identity, answer)
         return found if found is not None and found.holds else None
 
-    def _save(self, control: Control) -> None:
-        if self._store is not None:
+    def _save(self, spec: TrialSpec, control: Control) -> None:
+        if self._store is not None and _lasting(spec.benchmark, spec.start):
             try:
                 self._store.put(control)
             except sqlite3.Error:
@@ -264,6 +261,15 @@ class Controls:
         agent = OracleAgent() if answer == "reference" else Untouched()
         started = TrialSpec(spec.benchmark, spec.task, 0, agent, spec.start, attempts=spec.attempts)
         return _control_of(spec, answer, run_trial(started, budget=self._budget))
+
+
+def _backend(benchmark: Benchmark[Any], start: StartEnvironment) -> str:
+    return "none" if benchmark.grading == "none" else start.backend
+
+
+def _lasting(benchmark: Benchmark[Any], start: StartEnvironment) -> bool:
+    """Whether controls outlive the run: of code that is not ours nobody knows when it changes."""
+    return type(benchmark).__module__.startswith("chimera.") and bool(_backend(benchmark, start))
 
 
 def tests_of(verdict: Verdict) -> dict[str, bool]:
