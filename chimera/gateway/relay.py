@@ -15,7 +15,7 @@ from chimera.gateway.wires.base import Asked, Wire, stream_data
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.gemini import ADDRESS, GeminiProvider
-from chimera.providers.openai import CONNECT_SECONDS, OFFICIAL, OpenAIProvider
+from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
 from chimera.providers.prices import Price
 from chimera.providers.sdk import MOST_BODY_BYTES, decoded, malformed, status_failure
 from chimera.providers.settings import merge
@@ -55,9 +55,7 @@ def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | 
 def _spoken(provider: OpenAIProvider) -> tuple[str, ...]:
     """The formats of an OpenAI-compatible service: the older one, unless more is known of it."""
     chosen = provider.settings.protocol or provider.protocol
-    if chosen == "auto":
-        return ("chat", "responses") if provider.base_url.startswith(OFFICIAL) else ("chat",)
-    return (chosen,)
+    return ("chat", "responses") if chosen == "by_tools" else (chosen,)
 
 
 @dataclass(frozen=True, kw_only=True)
