@@ -103,8 +103,8 @@ def _arguments_text(tool: Tool) -> str:
 
 def _spoken(message: Message) -> Message:
     if message.role == "tool":
-        return Message.user(f"Result:\n{message.content}")
-    return replace(message, tool_calls=())
+        return Message.user(f"Result:\n{message.content}", message.images)
+    return replace(message, tool_calls=(), native=None) if message.tool_calls else message
 
 
 def written_calls(text: str, tools: Sequence[Tool], number: int) -> list[ToolCall]:

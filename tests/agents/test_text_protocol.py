@@ -12,8 +12,9 @@ from chimera.agents.text_protocol import as_text, instructions, written_calls
 from chimera.agents.toolbox import SubmitTool
 from chimera.environments import start_environment
 from chimera.environments.base import EnvironmentSpec
+from chimera.providers import create_provider
 from chimera.providers.base import CallFailed
-from chimera.providers.scripted import ScriptedProvider, scripted_provider
+from chimera.providers.scripted import ScriptedProvider
 from chimera.tools.bash import BashTool
 from chimera.tools.files import EditTool
 from chimera.types import Message, Response, ToolCall
@@ -74,7 +75,7 @@ class Plain(ScriptedProvider):
 
 def scripted(kind, tmp_path, replies):
     (tmp_path / "script.json").write_text(json.dumps(replies))
-    made = scripted_provider("scripted/x", str(tmp_path / "script.json"))
+    made = create_provider(f"scripted/{tmp_path}/script.json")
     return kind(**{field.name: getattr(made, field.name) for field in fields(made)})
 
 

@@ -9,8 +9,10 @@ import sys
 import pytest
 
 from chimera.errors import UsageError
+from chimera.eval.benchmarks import HumanEval
 from chimera.eval.harness import Harness
 from chimera.providers import create_provider, local
+from chimera.providers.meter import TrialLimits
 
 CODE = """
 import sys, threading, time
@@ -54,18 +56,12 @@ def test_the_model_is_started_before_any_trial(server, monkeypatch):
         benchmark="human-eval",
         agent="direct",
         model="local/smollm2",
-        tasks=[{"id": "HumanEval/53", "prompt": "Say yes."}],
+        tasks=HumanEval().tasks()[53:54],
         observer=Observer(),
-        limits=local_limits(),
+        limits=TrialLimits(seconds=0.001),  # what it answers is no matter here
     ).run()
 
     assert began == ["start", "trial"]
-
-
-def local_limits():
-    from chimera.providers.meter import TrialLimits
-
-    return TrialLimits(seconds=0.001)  # what it answers is no matter here
 
 
 def test_weights_that_cannot_be_read_are_told(tmp_path, monkeypatch, server):
