@@ -11,7 +11,6 @@ from chimera.types import JSON
 from chimera.view.grid import trials_of
 from chimera.view.index import Index
 
-PAGE = 50
 MOST_RUNS = 8
 MOST_RESAMPLED = 1000
 ALPHA = 0.05
@@ -61,7 +60,7 @@ class Together:
             dict(zip(names, row[start : start + 4], strict=True)) for start in range(0, len(row), 4)
         ]
 
-    def tasks(self, listed: str, text: str, page: int, size: int = PAGE) -> dict[str, JSON]:
+    def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
         """One page of the shared tasks, those that differ most first."""
         rates = [f"(t{n}.passed * 1.0 / t{n}.trials)" for n in range(len(self.indexes))]
         where, arguments = f"{self._shared} AND {_condition(listed, rates)}", []

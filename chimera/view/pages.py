@@ -18,7 +18,9 @@ RUNS = 100
 #: Characters of a long text on a page of its own.
 PART = 30_000
 #: Cells of the grid on a page, and tasks.
-CELLS, TASKS = 600, 50
+CELLS, TASKS = 500, 50
+#: Samples of a task beside those of other runs.
+SHOWN_SAMPLES = 20
 _RUN_ORDERS = {
     "started": lambda row: row["started"] or 0,
     "benchmark": lambda row: row["benchmark"],
@@ -184,13 +186,19 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
             "complete": all(head["complete"] for head in heads),
             "alike": len({head["benchmark"] for head in heads}) == 1,
             "comparison": comparison(together) if together else None,
-            "tasks": together.tasks(listed, text, page) if together else None,
+            "tasks": together.tasks(listed, text, page, _rows(heads)) if together else None,
             "list": listed,
             "text": text,
         }
     finally:
         if together:
             together.close()
+
+
+def _rows(heads: Sequence[Mapping[str, JSON]]) -> int:
+    """So many tasks on a page that their cells are not too many."""
+    cells = sum(min(int(head["samples"] or 1), SHOWN_SAMPLES) for head in heads)
+    return max(10, min(TASKS, CELLS // cells))
 
 
 def pair_page(library: Library, query: Query) -> dict[str, JSON]:

@@ -199,7 +199,9 @@ class _Viewer:
 
     def search(self, request: Request) -> Response:
         name = request.path_params["name"]
-        data = search_page(self._library.run(name), pages.one(_query(request), "text", 200))
+        query = _query(request)
+        text, after = pages.one(query, "text", 200), pages.number(query, "after")
+        data = search_page(self._library.run(name), text, after)
         return self._answer(request, "search.html", data, name)
 
     def compare(self, request: Request) -> Response:
