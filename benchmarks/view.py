@@ -70,7 +70,9 @@ def make_run(path: Path, count: int, seed: int = 0) -> None:
         write = store._database.connection.executemany
         with store._database.transaction():
             write(
-                "INSERT INTO trials VALUES (?,?,?,'d',?,?,?,NULL,NULL,NULL,?,?,?,0,7,?,1,?,'done')",
+                "INSERT INTO trials (id, task_id, sample, digest, status, score, why, cost, "
+                "input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
+                "stop_reason) VALUES (?,?,?,'d',?,?,?,?,?,?,0,7,?,1,?,'done')",
                 (
                     (n, task, sample, "passed" if ok else "failed", float(ok),
                      "" if ok else f"check {n % 12} of 12 did not hold", 0.001 + 0.01 * luck,

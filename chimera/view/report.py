@@ -225,7 +225,7 @@ class Report:
                 for pair in self.comparison["pairs"]
             ]
             tables.append(_table("lrlrr", "pair & points & 95\\,\\% interval & $p$ & tasks", pairs))
-        return f"% {one_line(self.title)}\n" + "\n".join(tables)
+        return f"% {_tex(self.title)}\n" + "\n".join(tables)
 
 
 def _counted(run: Run) -> Known:
