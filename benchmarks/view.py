@@ -1,8 +1,8 @@
 """What `chimera view` takes for runs of any size: CPU and memory of the server, bytes of each page.
 
-    python benchmarks/view.py [--trials 100000 1000000] [--inspect 10000] [--folder DIR]
+    python benchmarks/view.py [--trials 100000 1000000] [--samples 10] [--inspect 10000]
 
-Runs are made up: tasks in groups, ten samples each, a prompt, an answer and a short trajectory a
+Runs are made up: tasks in groups, so many samples each, a prompt, an answer and a short trajectory a
 trial, and one trial of 20 MB. The server is the command itself, asked over HTTP; a page's CPU is
 what its process used from the request to the answer, the work of its threads included. First a
 run is opened cold, then its pages are asked for when it is counted. With --inspect the same trials
@@ -34,30 +34,29 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialRecord, Verdict
 from chimera.types import Message, Step, ToolCall, Usage
 
-SAMPLES = 10
 SUBJECTS = ("algebra", "geometry", "graphs", "parsing", "dates", "networks")
 START = 1_790_000_000.0
 LONG = 20_000_000
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
-def trials(count: int, seed: int) -> Iterator[tuple[int, str, int, bool, float]]:
+def trials(count: int, samples: int, seed: int) -> Iterator[tuple[int, str, int, bool, float]]:
     draw = random.Random(seed)
     for number in range(count):
-        task, sample = divmod(number, SAMPLES)
+        task, sample = divmod(number, samples)
         yield number + 1, f"task-{task:07}", sample, draw.random() < 0.6, draw.random()
 
 
-def make_run(path: Path, count: int, seed: int = 0) -> None:
+def make_run(path: Path, count: int, samples: int, seed: int = 0) -> None:
     """A run file of so many trials, written row by row: the store's own way takes an hour."""
     with RunStore(path, create=True) as store:
         store.set_manifest(
             {
                 "identity": {"benchmark": "made-up"}, "model": f"model-{seed}", "agent": "react",
-                "planned": count, "samples": SAMPLES, "started": START,
+                "planned": count, "samples": samples, "started": START,
             }
         )  # fmt: skip
-        tasks = range(-(-count // SAMPLES))
+        tasks = range(-(-count // samples))
         store.add_tasks(
             {
                 "id": f"task-{n:07}",
@@ -77,21 +76,21 @@ def make_run(path: Path, count: int, seed: int = 0) -> None:
                     (n, task, sample, "passed" if ok else "failed", float(ok),
                      "" if ok else f"check {n % 12} of 12 did not hold", 0.001 + 0.01 * luck,
                      1000 + n % 500, 200, 5 + 50 * luck, START + n * 0.05)
-                    for n, task, sample, ok, luck in trials(count, seed)
+                    for n, task, sample, ok, luck in trials(count, samples, seed)
                 ),
             )  # fmt: skip
             write(
                 "INSERT INTO submissions VALUES (?, ?, 'answer', NULL, NULL)",
                 (
                     (n, f"The answer is {n}, since {task} asks for it.")
-                    for n, task, *_ in trials(count, seed)
+                    for n, task, *_ in trials(count, samples, seed)
                 ),
             )
             write(
                 'INSERT INTO verdicts VALUES (?, ?, NULL, ?, \'{"decided_by":"match"}\', NULL)',
                 (
                     (n, int(ok), "" if ok else f"check {n % 12} of 12 did not hold")
-                    for n, _, _, ok, _ in trials(count, seed)
+                    for n, _, _, ok, _ in trials(count, samples, seed)
                 ),
             )
             write(
@@ -227,7 +226,8 @@ def viewed(folder: Path, names: list[str]) -> Iterator[str]:
 
 def reported(folder: Path, count: int = 1000) -> str:
     path = folder / "report.chi"
-    make_run(path, count)
+    path.unlink(missing_ok=True)
+    make_run(path, count, 10)
     target = folder / "report.html"
     command = [sys.executable, "-m", "chimera", "report", str(path), "-o", str(target)]
     subprocess.run([*command, "--with", "all"], check=True, capture_output=True)
@@ -290,6 +290,7 @@ def main() -> None:
         description=__doc__, formatter_class=argparse.RawTextHelpFormatter
     )
     parser.add_argument("--trials", type=int, nargs="+", default=[100_000, 1_000_000])
+    parser.add_argument("--samples", type=int, default=10, help="trials of each task")
     parser.add_argument("--inspect", type=int, default=0, help="trials in a log of Inspect")
     parser.add_argument("--venv", type=Path, default=Path.home() / ".cache/chimera/bench/inspect")
     parser.add_argument("--folder", type=Path, help="keep what is made here")
@@ -297,11 +298,11 @@ def main() -> None:
     with tempfile.TemporaryDirectory() as temporary:
         root = told.folder or Path(temporary)
         for count in told.trials:
-            folder = root / str(count)
+            folder = root / f"{count}x{told.samples}"
             folder.mkdir(parents=True, exist_ok=True)
             for seed, name in enumerate(("first", "second")):
                 if not (folder / f"{name}.chi").exists():
-                    make_run(folder / f"{name}.chi", count, seed)
+                    make_run(folder / f"{name}.chi", count, told.samples, seed)
             size = (folder / "first.chi").stat().st_size / 1e6
             print(f"\n{count:,} trials, {size:.0f} MB", flush=True)
             for line in viewed(folder, ["first", "second"]):

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -196,6 +197,13 @@ def _place(run: Path) -> Path:
     folder = cache_dir() / "view"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / f"{name}.sqlite"
+
+
+def prune(days: float = 30.0) -> None:
+    """Remove what was made for runs that nobody has looked at for so long."""
+    for file in (cache_dir() / "view").glob("*"):
+        if time.time() - file.stat().st_mtime > days * 86_400:
+            file.unlink(missing_ok=True)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from chimera.errors import UsageError
 from chimera.types import JSON
 from chimera.view.comparing import LISTS, MOST_RUNS, Together, comparison
-from chimera.view.grid import Filter, TrialKey, neighbours, tasks_page
+from chimera.view.grid import Filter, TrialKey, linked_task, neighbours, task_link, tasks_page
 from chimera.view.library import Known, Library, Run, headline
 from chimera.view.notes import Note, read_notes
 from chimera.view.trial import STEPS, part_of, parting, step_data, steps_of, trial_data
@@ -108,14 +108,20 @@ def _reason(run: Run, reason: int | None) -> str | None:
     return rows[0][0] if rows else None
 
 
-def trial_key(query: Query) -> TrialKey:
-    return TrialKey(one(query, "task", 10_000), number(query, "sample"))
+def trial_key(run: Run, query: Query) -> TrialKey:
+    name = linked_task(run.index, one(query, "task", 100_000), one(query, "number", 15))
+    return TrialKey(name, number(query, "sample"))
+
+
+def trial_link(run: Run, key: TrialKey | None) -> list[tuple[str, str]] | None:
+    """The part of a URL that leads to a trial."""
+    return key and [*task_link(run.index, key.task), ("sample", str(key.sample))]
 
 
 def trial_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
     """A trial: what decided it, what was handed in, and the steps that led there."""
     run, _, head = _head(library, name)
-    key, asked = trial_key(query), Filter.of(query)
+    key, asked = trial_key(run, query), Filter.of(query)
     notes = read_notes(run.path)
     previous, following = neighbours(run.index, asked, key, _labelled(notes, asked.label))
     first = max(1, number(query, "step", 1))
@@ -130,8 +136,9 @@ def trial_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "steps_a_page": STEPS,
         "hidden": [kind for kind in one(query, "hide").split(",") if kind],
         "filter": asked,
-        "previous": previous,
-        "next": following,
+        "link": trial_link(run, key),
+        "previous": trial_link(run, previous),
+        "next": trial_link(run, following),
         "samples": _samples(run, key.task),
         "note": notes.get(key, Note(*key)),
     }
@@ -148,7 +155,7 @@ def _samples(run: Run, task: str) -> list[JSON]:
 def part_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
     """A stretch of a text that is too long for the page it is part of."""
     run = library.run(name)
-    key, part = trial_key(query), one(query, "part")
+    key, part = trial_key(run, query), one(query, "part")
     text = part_of(run.store, key, part)
     if text is None:
         raise UsageError("there is no such text in this trial")
@@ -163,6 +170,7 @@ def part_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "to": min(len(text), start + PART),
         "size": PART,
         "text": text[start : start + PART],
+        "link": trial_link(run, key),
         "filter": Filter.of(query),
     }
 
@@ -206,8 +214,8 @@ def pair_page(library: Library, query: Query) -> dict[str, JSON]:
     names = query.get("run", ())[:2]
     if len(names) != 2:
         raise UsageError("two runs are set side by side")
-    key, samples = trial_key(query), [number(query, "sample"), number(query, "other")]
     runs = [library.run(name) for name in names]
+    key, samples = trial_key(runs[0], query), [number(query, "sample"), number(query, "other")]
     sides = [
         _side(run, TrialKey(key.task, sample)) for run, sample in zip(runs, samples, strict=True)
     ]
@@ -218,6 +226,7 @@ def pair_page(library: Library, query: Query) -> dict[str, JSON]:
     shown = range(start, min(length, start + STEPS // 2 - 1) + 1)
     return {
         "task": key.task,
+        "link": task_link(runs[0].index, key.task),
         "parting": part if part <= length else None,
         "start": start,
         "length": length,
@@ -240,6 +249,7 @@ def _side(run: Run, key: TrialKey) -> dict[str, JSON]:
         "store": store,
         "key": key,
         "run": run.name,
+        "link": trial_link(run, key),
         "model": str(store.manifest().get("model")),
         "sample": key.sample,
         "status": record.status,

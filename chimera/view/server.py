@@ -21,6 +21,7 @@ from chimera.cache import digest
 from chimera.errors import ChimeraError, UsageError
 from chimera.types import JSON
 from chimera.view import pages, plots
+from chimera.view.index import prune
 from chimera.view.library import Library
 from chimera.view.markup import asset, page
 from chimera.view.notes import write_note
@@ -167,7 +168,7 @@ class _Viewer:
 
         form = await _form(request)
         run = self._library.run(request.path_params["name"])
-        key = pages.trial_key(_query(request))
+        key = await run_in_threadpool(pages.trial_key, run, _query(request))
         await run_in_threadpool(run.store.record_head, *key)  # there must be such a trial
         text, labels = (form.get(name, [""])[0] for name in ("note", "labels"))
         await run_in_threadpool(write_note, run.path, key, text, labels)
@@ -183,9 +184,9 @@ class _Viewer:
         from starlette.responses import Response
 
         query = _query(request)
-        store = self._library.run(request.path_params["name"]).store
-        name, key = pages.one(query, "name"), pages.trial_key(query)
-        content = store.artifact(*key, pages.one(query, "kind"), name)
+        run = self._library.run(request.path_params["name"])
+        name, key = pages.one(query, "name"), pages.trial_key(run, query)
+        content = run.store.artifact(*key, pages.one(query, "kind"), name)
         kind = picture_type(name, content)
         disposition = "inline" if kind else 'attachment; filename="file"'
         return Response(
@@ -314,6 +315,7 @@ def serve(library: Library, *, port: int, ready: Callable[[str], None]) -> None:
         raise UsageError(
             f"the viewer needs the package '{error.name}'\n  pip install 'chimera-eval[view]'"
         ) from None
+    prune()
     listening = _bound(port)
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     config = uvicorn.Config(
@@ -324,6 +326,8 @@ def serve(library: Library, *, port: int, ready: Callable[[str], None]) -> None:
     ready(f"http://{HOST}:{port}/?token={token}")
     try:
         uvicorn.Server(config).run([listening])
+    except KeyboardInterrupt:  # the way to end it
+        pass
     finally:
         listening.close()
         library.close()
