@@ -19,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import chimera
 from chimera.cache import cache_dir, digest
 from chimera.errors import UsageError
 from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, StoredStatus
@@ -193,7 +194,7 @@ class Index:
 
 def _place(run: Path) -> Path:
     found = run.stat()
-    name = digest(str(run.absolute()), found.st_dev, found.st_ino)
+    name = digest(str(run.absolute()), found.st_dev, found.st_ino, chimera.__version__)
     folder = cache_dir() / "view"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / f"{name}.sqlite"

@@ -19,6 +19,8 @@ RUNS = 100
 PART = 30_000
 #: Cells of the grid on a page, and tasks.
 CELLS, TASKS = 500, 50
+#: Newest runs among which some are offered for a comparison.
+OTHERS = 60
 #: Samples of a task beside those of other runs.
 SHOWN_SAMPLES = 20
 _RUN_ORDERS = {
@@ -87,6 +89,11 @@ def run_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "filter": asked,
         "labels": sorted({label for note in notes.values() for label in note.labels}),
         "notes": len(notes),
+        "others": [
+            other.name
+            for other in library.runs()[:OTHERS]
+            if other is not run and other.benchmark == head["benchmark"]
+        ],
         "reason": _reason(run, asked.reason),
     }
 
