@@ -10,8 +10,9 @@ them, so that JSON stays the same document.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 ValueT = TypeVar("ValueT")
@@ -57,8 +58,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """`text` as a part of a line of ours: printable, without line feeds, at most so long."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
+    """`text` as a part of a line of ours: printable, without line feeds, at most so long.
+
+    What is too long is cut in the middle: a reason's cause is often at its end.
+    """
+    half = (most - 1) // 2
+    cut = text if len(text) <= most else f"{text[: most - 1 - half]}…{text[-half:]}"
     return printable(cut).replace("\n", "\\n").replace("\t", " ")
 
 
@@ -88,3 +93,11 @@ def shortened(text: str, limit: int) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[len(text) - half :]}"
+
+
+def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:
+    """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing."""
+    spelled = {each.lower().replace("_", "-"): each for each in known}
+    found = get_close_matches(name.lower().replace("_", "-"), spelled, n=3, cutoff=near)
+    names = " or ".join(repr(shown.format(spelled[each])) for each in found)
+    return f"; did you mean {names}?" if found else ""

@@ -2,16 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from chimera import __version__
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ChimeraError, ExitCode
+from chimera.text import did_you_mean
 
 #: name → (module with `command`, the line `chimera --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -25,9 +31,15 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "view": ("chimera.cli.view", "See and compare runs in a browser."),
     "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
-    "compare": ("chimera.cli.compare", "Compare two runs task by task."),
+    "top": ("chimera.cli.top", "What running runs do now."),
+    "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
+#: How it shows that a file, or standard output, cannot be written.
+_UNWRITABLE = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
+)
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
 
 
@@ -43,6 +55,14 @@ class LazyGroup(click.Group):
             group: click.Command = importlib.import_module("chimera.cli.presets").group(name)
             return group
         return None
+
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments and self.get_command(context, arguments[0]) is None:
+            near = did_you_mean(arguments[0], self.list_commands(context))
+            raise click.UsageError(f"No such command '{arguments[0]}'{near}", context)
+        return super().resolve_command(context, arguments)
 
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
@@ -62,27 +82,57 @@ def cli() -> None:
       chimera grade --benchmark human-eval --predictions samples.jsonl
       chimera validate human-eval
     """
+    from chimera.cli.variables import refuse_misspelt
+
+    refuse_misspelt(module for module, _ in COMMANDS.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exit codes are those of docs/running.md."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(ExitCode.INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(ExitCode.USAGE)
-    except KeyboardInterrupt:
-        echo("chimera: interrupted", err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+    except KeyboardInterrupt as interruption:
+        _say("interrupted")
+        terminated = isinstance(interruption, Terminated)
+        sys.exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
     except ChimeraError as error:
-        echo(f"chimera: {error}", err=True)
+        _say(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         sys.exit(ExitCode.DONE)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        _say(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
+        _forget_output()
+        sys.exit(ExitCode.UNWRITABLE)
     sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):  # standard error may be full, too
+        echo(f"chimera: {message}", err=True)
+
+
+def _forget_output() -> None:
+    """Let nothing be written to standard output when the process ends: it would fail once more."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

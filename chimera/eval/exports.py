@@ -15,6 +15,7 @@ from chimera.eval.data.rows import rows
 from chimera.eval.registry import adapters, benchmark_class
 from chimera.eval.run import RunSettings, stored_settings
 from chimera.eval.runs.atif import trajectory_document
+from chimera.eval.runs.ci import ctrf, junit
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
@@ -125,5 +126,7 @@ TEXTS: Mapping[str, Callable[[RunStore], Iterator[str]]] = {
     "jsonl": _results,
     "json": _document,
     "predictions": _predictions,
+    "junit": junit,
+    "ctrf": ctrf,
 }
 FORMATS = (*TEXTS, "atif")

@@ -7,23 +7,32 @@ import inspect
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, Protocol
 
 import msgspec
 
 from chimera import __version__
-from chimera.agents.base import Agent, as_agent
+from chimera.activity import heard
+from chimera.agents import create_agent
+from chimera.agents.base import Agent, as_agent, checked_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
-from chimera.errors import UsageError
+from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.files import no_room_for
+from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
+from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
+from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
     StartBackend,
     Submitter,
@@ -32,7 +41,7 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor, results
+from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable, storable_value
 from chimera.types import JSON
@@ -41,16 +50,21 @@ __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"
 
 
 class Observer(Protocol):
-    """Told what happens in a run; `started` and `finished` may come from any thread."""
+    """Told what happens in a run; all but `planned` may come from any thread.
+
+    `doing` is what a trial does now ("" for nothing to tell), and how many seconds it will wait.
+    """
 
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
 class SilentObserver:
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
@@ -66,12 +80,21 @@ class EnvironmentFactory(StartEnvironment):
         return NoEnvironment() if env is None else env
 
 
+_FIELD_KINDS: Mapping[str, tuple[type, ...]] = {
+    "samples": (int,),
+    "concurrency": (int, NoneType),
+    "limits": (TrialLimits,),
+    "budget": (int, float, NoneType),
+    "attempts": (int,),
+    "store": (RunStore, Path, str, NoneType),
+}
+
 #: A task, the number of its sample, and what answers it.
 Planned = tuple[Any, int, Agent | Submitter]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after what was done has been stored."""
+    """Ctrl-C or the like (its cause), after what was done has been stored."""
 
 
 @dataclass
@@ -82,8 +105,8 @@ class Harness:
     with a `store` can be resumed.
     """
 
-    benchmark: Benchmark[Any]
-    agent: Agent | Submitter
+    benchmark: Benchmark[Any] | str
+    agent: Agent | Submitter | Callable[..., Any] | str
     env_factory: StartEnvironment | Callable[[], Environment | None] | str | None = None
     samples: int = 1
     concurrency: int | None = None
@@ -97,67 +120,125 @@ class Harness:
     observer: Observer = field(default_factory=SilentObserver)
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
+    #: The same, for what every trial would meet: a wrong key, no connection.
+    first_breaker: int = 3
+    #: Of an agent that is given by its name.
+    model: str | None = None
+    #: Where trials are run, from what they share and how many there are; None is this process.
+    executor: Callable[[Surroundings, int], Executor[TrialSpec, TrialRecord]] | None = None
+    #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
+    until: UntilDecided | None = None
+    _benchmark: Benchmark[Any] = field(init=False, repr=False)
+    _agent: Agent | Submitter = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given = self.benchmark
+        self._benchmark = checked_benchmark(
+            create_benchmark(given) if isinstance(given, str) else given
+        )
+        self._agent = checked_agent(
+            named_agent(self.agent, self._benchmark, model=self.model)
+            if isinstance(self.agent, str)
+            else self.agent
+        )
+        for name, kinds in _FIELD_KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                *most, last = (kind.__name__.replace("NoneType", "None") for kind in kinds)
+                expected = f"{', '.join(most)} or {last}" if most else last
+                raise UsageError(f"{name} is {value!r:.60}: expected {expected}")
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
         if self.samples < 1:
             raise UsageError(f"samples must be at least 1, got {self.samples}")
-        store = self._open_store()
-        budget = StoredBudget(self.budget, store) if self.budget is not None else None
         plan = self._plan()
         if not plan:
-            raise UsageError(f"{self.benchmark.name()}: no task to run")
+            raise UsageError(f"{self._benchmark.name()}: no task to run")
+        store = self._open_store()
+        with held(store.path):
+            return self._run(plan, store)
+
+    def _run(self, plan: Plan, store: RunStore) -> EvalResult:
+        budget = StoredBudget(self.budget, store)
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        def work(spec: TrialSpec) -> TrialRecord:
-            self.observer.started(spec.task["id"], spec.sample)
-            return run_trial(spec, budget=budget, checkpoint=store.write)
-
-        cores = os.cpu_count() or 1
-        workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
-        executor = ThreadExecutor(work, min(workers, len(plan)))
+        make = self.executor or self._threads
+        observer = self.observer
+        surroundings = Surroundings(budget, store.write, observer.started, observer.doing)
+        executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
-            benchmark=self.benchmark.name(),
+            benchmark=self._benchmark.name(),
             planned=len(plan),
-            stopped=stopped,
+            stopped=stopped or (self.until.reason if self.until else None),
         )
+
+    def _threads(
+        self, surroundings: Surroundings, trials: int
+    ) -> ThreadExecutor[TrialSpec, TrialRecord]:
+        """The trials of this run in threads of this process."""
+
+        def work(spec: TrialSpec) -> TrialRecord:
+            trial = spec.task["id"], spec.sample
+            surroundings.started(*trial)
+            with heard(partial(surroundings.doing, *trial)):
+                return run_trial(
+                    spec, budget=surroundings.budget, checkpoint=surroundings.checkpoint
+                )
+
+        return ThreadExecutor(work, min(trials_at_once(self._benchmark, self.concurrency), trials))
 
     def _drive(
         self,
-        executor: ThreadExecutor[TrialSpec, TrialRecord],
+        executor: Executor[TrialSpec, TrialRecord],
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
         """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
-        streak = _Streak(self.breaker)
+        streak = _Streak(self.breaker, self.first_breaker)
+        no_room = no_room_for(store.path)
+        if no_room:
+            raise StoreError(no_room)
         try:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
                     self.observer.finished(stored)
-                    if stopped is None and (stopped := streak.reason_to_stop(stored)):
+                    stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
+                    no_room = no_room or no_room_for(store.path)
+                    if stopped or no_room:
                         executor.finish()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interruption:
             close_open_environments()
-            raise Interrupted from None
+            raise Interrupted from interruption
+        except (OSError, StoreError):  # of the run's file, or of what the observer writes to
+            close_open_environments()
+            raise
+        if no_room:  # the trials that were under way have been stored in what was left
+            raise StoreError(no_room)
         return stopped
+
+    def _decided(self, record: TrialRecord) -> str | None:
+        if self.until is None:
+            return None
+        return self.until.add(record.task_id, record.sample, passed=record.passed)
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
             return self.predictions
-        tasks = self.benchmark.tasks() if self.tasks is None else self.tasks
+        tasks = self._benchmark.tasks() if self.tasks is None else self.tasks
         seen: set[str] = set()
         for task in tasks:
             if storable(task["id"]) != task["id"]:
-                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} is not text")
+                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} is not text")
             if task["id"] in seen:
-                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
+                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
-        return _Rounds(tasks, self.samples, self.agent)
+        return _Rounds(tasks, self.samples, self._agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = content_digest(self.identity())
@@ -167,7 +248,7 @@ class Harness:
             content = contents.get(task["id"]) or content_digest(task)
             if self.samples > 1:
                 contents[task["id"]] = content
-            own = "" if agent is self.agent else content_digest(as_agent(agent).identity())
+            own = "" if agent is self._agent else content_digest(as_agent(agent).identity())
             yield planned, content_digest([base, content, sample, own])
 
     def _count_done(self, plan: Plan, store: RunStore) -> int:
@@ -184,9 +265,13 @@ class Harness:
         for (task, sample, agent), trial_digest in self._digests(plan):
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
+                if self.until is not None:
+                    self._decided(store.record(task["id"], sample))
                 continue
+            if self.until is not None and self.until.reason:
+                return
             yield TrialSpec(
-                benchmark=self.benchmark,
+                benchmark=self._benchmark,
                 task=task,
                 sample=sample,
                 agent=agent,
@@ -200,10 +285,10 @@ class Harness:
     def identity(self) -> dict[str, JSON]:
         """Everything that could change an outcome, apart from the task itself."""
         return {
-            "benchmark": self.benchmark.name(),
-            "options": self.benchmark.options(),
-            "grader": self.benchmark.grader_version,
-            "agent": as_agent(self.agent).identity(),
+            "benchmark": self._benchmark.name(),
+            "options": self._benchmark.options(),
+            "grader": self._benchmark.grader_version,
+            "agent": as_agent(self._agent).identity(),
             "environment": _start_name(self.env_factory),
             "limits": asdict(self.limits),
         }
@@ -235,16 +320,22 @@ class Harness:
 
 @dataclass(frozen=True, slots=True)
 class _Rounds:
-    """Every task once for each sample, a whole round at a time, without a list of them all."""
+    """Every task once for each sample, a whole round at a time, without a list of them all.
+
+    With `by_task`, all samples of a task come together.
+    """
 
     tasks: Sequence[Any]
     samples: int
     agent: Agent | Submitter
+    by_task: bool = False
 
     def __len__(self) -> int:
         return len(self.tasks) * self.samples
 
     def __iter__(self) -> Iterator[Planned]:
+        if self.by_task:
+            return ((task, n, self.agent) for task in self.tasks for n in range(self.samples))
         return ((task, n, self.agent) for n in range(self.samples) for task in self.tasks)
 
 
@@ -257,8 +348,8 @@ class _Streak:
     Only what no answer can bring about counts: ten hostile answers must not end a run.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._count, self._last = limit, 0, ""
+    def __init__(self, limit: int, first: int) -> None:
+        self._limit, self._first, self._count, self._last = limit, first, 0, ""
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":
@@ -266,12 +357,40 @@ class _Streak:
             return None
         if record.error.boundary == "budget":
             return f"the budget is used up: {record.error.message}"
-        fault = re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
+        everywhere = record.error.everywhere
+        fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
         self._count = self._count + 1 if fault == self._last else 1
         self._last = fault
-        if self._count >= self._limit:
+        if self._count >= (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
+
+
+def trials_at_once(benchmark: Benchmark[Any], asked: int | None) -> int:
+    """How many trials a machine like this one runs at once, unless so many were asked for."""
+    return asked or min(32, (os.cpu_count() or 1) * benchmark.trials_per_core)
+
+
+def checked_benchmark(benchmark: object) -> Benchmark[Any]:
+    """The benchmark, or a `UsageError` that says what was expected."""
+    if isinstance(benchmark, Benchmark):
+        return benchmark
+    if isinstance(benchmark, type):
+        raise UsageError(f"the benchmark is a class: give an object of it, {benchmark.__name__}(…)")
+    raise UsageError(
+        f"the benchmark is {type(benchmark).__name__}: expected a name or an object of a class "
+        "derived from Benchmark"
+    )
+
+
+def named_agent(name: str, benchmark: Benchmark[Any], **settings: Any) -> Agent | Submitter:
+    """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
+    if name.partition(":")[0] in SUBMITTERS:
+        return create_submitter(name, settings.get("options") or {})
+    agent: Any = create_agent(name, others=SUBMITTERS, **settings)
+    if not isinstance(agent, (Agent, Submitter)):
+        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
+    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
 
 
 def content_digest(value: JSON) -> str:

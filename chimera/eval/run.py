@@ -5,6 +5,7 @@ result = run(RunSettings(benchmark="human-eval", model="local/smollm2", limit="5
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections import Counter
@@ -12,27 +13,34 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, as_agent, create_agent
+from chimera.agents import Agent, as_agent
 from chimera.cache import cache_dir, write_atomically
-from chimera.environments import available
-from chimera.errors import ExitCode, UsageError
+from chimera.environments import available, backend_class
+from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
-from chimera.eval.registry import create_benchmark
-from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
+from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
+from chimera.eval.registry import benchmark_class, create_benchmark
+from chimera.eval.runs.comparison import RunScores
+from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
+from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
-from chimera.eval.submitters import SUBMITTERS, create_submitter
+from chimera.eval.submitters import SUBMITTERS
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
+from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
+
+EMBEDDED_MODEL = "local/smollm2"
+MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,6 +53,7 @@ class RunSettings:
     agent: str | None = None
     limit: str | None = None
     task: tuple[str, ...] = ()
+    shard: str | None = None
     samples: int = 1
     concurrency: int | None = None
     environment: str | None = None
@@ -62,6 +71,10 @@ class RunSettings:
     base_url: str | None = None
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    against: str | None = None
+    until: Literal["done", "decided"] = "done"
+    alpha: float = 0.05
+    margin: float | None = None
 
     @classmethod
     def of_manifest(cls, stored: Mapping[str, JSON]) -> RunSettings:
@@ -97,6 +110,10 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: What this machine cannot run of the benchmark, where `--limit` passed over it.
+    left_out: Sequence[str] = ()
+    #: Of `--until decided`: when the run has decided, against which rates.
+    until: UntilDecided | None = None
 
     @property
     def samples(self) -> int:
@@ -130,6 +147,7 @@ class PreparedRun:
             predictions=self.answers,
             manifest=self.manifest(),
             observer=observer or SilentObserver(),
+            until=self.until,
         )
 
     def manifest(self) -> dict[str, JSON]:
@@ -157,18 +175,76 @@ class PreparedRun:
         return found
 
 
-def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun:
-    """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
+def prepare(
+    settings: RunSettings,
+    *,
+    api_key: str | None = None,
+    runs: Path | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
+) -> PreparedRun:
+    """Make benchmark and agent, choose tasks and environment, and check that they can run.
 
-    `api_key` is no setting, so that it is never stored.
+    A `UsageError` says everything that would certainly fail. `api_key` is no setting, so that it
+    is never stored. Objects of one's own count instead of the settings' names.
     """
-    benchmark = settings.create_benchmark()
-    agent = chosen_agent(settings, benchmark, api_key=api_key)
-    tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    environment = settings.environment or choose_backend(
-        benchmark, needs_commands=as_agent(agent).needs_environment
+    problems = Problems()
+    with problems.collected():
+        benchmark = benchmark or settings.create_benchmark()
+    if benchmark is None:
+        _check_names(settings, problems, api_key)
+        problems.raise_all()
+        raise AssertionError("a benchmark that cannot be made was told")
+    with problems.collected():
+        agent = agent or chosen_agent(settings, benchmark, api_key=api_key)
+    tasks: Sequence[Any] = ()
+    left_out: tuple[str, ...] = ()
+    with problems.collected():
+        tasks, left_out = _runnable_tasks(settings, benchmark, problems)
+        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
+    environment = settings.environment or ""
+    with problems.collected():
+        needs_commands = agent is not None and as_agent(agent).needs_environment
+        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        problems.add(*backend_problems(benchmark, environment, tasks))
+    until = None
+    with problems.collected():
+        if settings.until == "decided":
+            tasks, until = until_decided(settings, benchmark, tasks)
+    problems.add(*disk_problems(runs_dir(runs)))
+    problems.raise_all()
+    assert agent is not None
+    return PreparedRun(
+        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
     )
-    return PreparedRun(settings, benchmark, agent, tasks, environment)
+
+
+def _check_names(settings: RunSettings, problems: Problems, api_key: str | None) -> None:
+    """What can be said of a run whose benchmark is not known: its model and its environment."""
+    if settings.model is not None:
+        with problems.collected():
+            create_provider(settings.model, api_key=api_key, base_url=settings.base_url)
+    if settings.environment is not None:
+        with problems.collected():
+            backend_class(settings.environment)
+
+
+def _runnable_tasks(
+    settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
+) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
+    every = benchmark.tasks()
+    chosen = select_tasks(every, settings.limit, settings.task)
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+        here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
+        able = runnable(every, here)
+        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+            told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
+            return select_tasks(able, settings.limit, ()), told
+    problems.add(*(describe(lack, len(chosen)) for lack in lacks))
+    return chosen, ()
 
 
 def run(
@@ -179,13 +255,46 @@ def run(
     output: Path | None = None,
     observer: Observer | None = None,
     api_key: str | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key)
-    result = prepared.harness(prepared.open_store(runs, resume), observer).run()
+    prepared = prepare(settings, api_key=api_key, runs=runs, benchmark=benchmark, agent=agent)
+    store = prepared.open_store(runs, resume)
+    try:
+        result = prepared.harness(store, observer).run()
+    except BaseException:
+        if resume is None:
+            discard_if_empty(store)
+        raise
     if output is not None:
         write_output(result, output)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedModels:
+    """What is taken where no model was named, and the line that says so."""
+
+    model: str
+    options: tuple[str, ...]  # of the benchmark: the models of its customers
+    note: str
+
+
+def assume_models(benchmark: str, options: Sequence[str] = ()) -> AssumedModels:
+    """The model of the usual variables, else the embedded one, which then plays customers too."""
+    named = (os.environ.get(variable) for variable in MODEL_VARIABLES)
+    model = next(filter(None, named), EMBEDDED_MODEL)
+    more: tuple[str, ...] = ()
+    cls = benchmark_class(benchmark)
+    if model == EMBEDDED_MODEL and issubclass(cls, DatasetBenchmark):
+        given = pairs(options, "--option")
+        roles = [each.name for each in fields(cls.option_type) if each.name.endswith("_model")]
+        preset = {each.name: each.default for each in fields(cls.option_type)}
+        more = tuple(f"{role}={model}" for role in roles if preset[role] and role not in given)
+    also = "".join(f", {text.partition('=')[0].replace('_', ' ')} too" for text in more)
+    note = f"no --model was given: {model}{also} (CHIMERA_MODEL names another)"
+    return AssumedModels(model, more, note)
 
 
 def stored_settings(
@@ -216,11 +325,9 @@ def chosen_agent(
 ) -> Agent | Submitter:
     """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
     name = settings.agent or benchmark.default_agent
-    options = pairs(settings.agent_option, "--agent-option")
-    if name.partition(":")[0] in SUBMITTERS:
-        return create_submitter(name, options)
-    agent = create_agent(
+    agent = named_agent(
         name,
+        benchmark,
         model=settings.model,
         temperature=settings.temperature,
         max_steps=settings.max_steps,
@@ -229,15 +336,32 @@ def chosen_agent(
         base_url=settings.base_url,
         api_key=api_key,
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
-        options=options,
-        others=SUBMITTERS,
+        options=pairs(settings.agent_option, "--agent-option"),
     )
-    if not isinstance(agent, (Agent, Submitter)):
-        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():
             provider.required_price()  # money cannot be kept of what has no known price
-    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
+    return agent
+
+
+def until_decided(
+    settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]
+) -> tuple[Sequence[Any], UntilDecided]:
+    """The tasks in the order of their lots, those of the earlier run first, and when to stop."""
+    if settings.against is None:
+        raise UsageError("--until decided: give the run to compare with, as --against RUN")
+    with RunStore(find_run(settings.against, runs_dir())) as store:
+        scores = RunScores.of(store)
+    if scores.benchmark != benchmark.name():
+        raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
+    rates = {task: count.rate for task, count in scores.tasks.items()}
+    seed = settings.seed or 0
+    order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
+    if not order or order[0]["id"] not in rates:
+        raise UsageError(f"--against {settings.against} has none of the tasks to be run")
+    test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
+    ids = [task["id"] for task in order]
+    return order, UntilDecided(test, rates, ids, samples=settings.samples)
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
@@ -259,6 +383,17 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     if low < 0 or high <= low:
         raise UsageError(f"--limit {limit}: selects no task")
     return chosen[low:high]
+
+
+def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
+    """Every N-th task from the i-th on, for a shard "i/N": together the shards are all tasks."""
+    part, _, parts = shard.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts) < 10**6):
+        raise UsageError(f"--shard {shard}: expected i/N with i from 1 to N, as in 2/8")
+    chosen = tasks[int(part) - 1 :: int(parts)]
+    if not chosen:
+        raise UsageError(f"--shard {shard}: there are only {len(tasks)} tasks")
+    return chosen
 
 
 def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
@@ -285,28 +420,34 @@ def write_output(result: EvalResult, file: Path) -> None:
     document = {**result.summary(), "results": [msgspec.to_builtins(r) for r in result.results]}
     if result.stopped:
         document["stopped"] = result.stopped
-    content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    write_report(result, file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+
+
+def write_report(result: EvalResult, file: Path, content: bytes) -> None:
+    """A file about a run, written whole or not at all."""
     try:
         write_atomically(file, content)
     except OSError as error:
-        raise UsageError(
-            f"--output {file}: {error.strerror}; the run is stored all the same"
+        raise StoreError(
+            f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"
         ) from None
 
 
-def exit_code(result: EvalResult, fail_under: float | None = None) -> ExitCode:
-    """Whether the run is complete and good enough."""
-    if result.errored or result.not_run:
+def exit_code(
+    result: EvalResult, fail_under: float | None = None, *, decided: bool = False
+) -> ExitCode:
+    """Whether the run is complete, or has decided what it was to decide, and good enough."""
+    if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
-    if fail_under is not None and result.pass_rate < fail_under:
+    if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 
 
-def interruption(store: RunStore) -> str:
-    """What to tell a person who interrupted the run of this store."""
+def how_to_go_on(store: RunStore) -> str:
+    """What is stored of a run that was cut short, and the command that does the rest."""
     partial = EvalResult.of(store)
-    return (
-        f"Interrupted: {partial.total} of {partial.planned} trials are stored.\n"
-        f"  Go on with: chimera eval --resume {Path(store.path)}"
-    )
+    if not partial.total and not partial.spent:
+        return "nothing was stored"
+    stored = f"{partial.total} of {partial.planned} trials are stored"
+    return f"{stored}; go on with: chimera eval --resume {Path(store.path)}"

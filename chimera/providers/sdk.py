@@ -7,10 +7,11 @@ body is read here, chunk by chunk, because an HTTP client's time-out starts anew
 from __future__ import annotations
 
 import email.utils
+import inspect
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -22,6 +23,8 @@ from chimera.types import JSON
 CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 #: Answers of a gateway whose upstream may have finished, and may bill, the work.
 MAYBE_CHARGED = frozenset({408, 502, 504, 520, 522, 524})
+#: A wrong key, no money, no right, no such model.
+REFUSED = frozenset({401, 402, 403, 404})
 MOST_BODY_BYTES = 64 * 1024**2
 SHOWN_CHARACTERS = 500
 
@@ -32,6 +35,20 @@ _OVERFLOW = re.compile(
     re.I,
 )
 _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"})
+
+
+def sdk_arguments(
+    create: Callable[..., Any], body: dict[str, Any], headers: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """A request's body as the arguments of an SDK's method, which does not know every field."""
+    known = inspect.signature(create).parameters
+    arguments = {name: value for name, value in body.items() if name in known}
+    rest = {name: value for name, value in body.items() if name not in known}
+    if rest:
+        arguments["extra_body"] = rest
+    if headers:
+        arguments["extra_headers"] = dict(headers)
+    return arguments
 
 
 def talk(
@@ -49,13 +66,17 @@ def talk(
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APITimeoutError as error:
         raise CallFailed(
-            f"{name}: no answer within {timeout:.0f} s", retryable=True, maybe_charged=_sent(error)
+            f"{name}: no answer within {timeout:.0f} s",
+            retryable=True,
+            maybe_charged=_sent(error),
+            everywhere=not _sent(error),
         ) from None
     except sdk.APIConnectionError as error:
         raise CallFailed(
             f"{name}: no connection: {error.__cause__ or error}",
             retryable=True,
             maybe_charged=_sent(error),
+            everywhere=not _sent(error),
         ) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise CallFailed(
@@ -63,7 +84,7 @@ def talk(
             retryable=True,
             maybe_charged=True,
         ) from None
-    return _decode(name, body)
+    return decoded(name, body)
 
 
 def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFailed:
@@ -78,6 +99,7 @@ def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFai
         retry_after=retry_after(headers),
         rate_limited=status in (429, 529) and not no_money,
         maybe_charged=status in MAYBE_CHARGED,
+        everywhere=status in REFUSED or no_money,
     )
 
 
@@ -136,7 +158,8 @@ def _read(response: Any, name: str, end: float) -> bytes:
     return b"".join(parts)
 
 
-def _decode(name: str, body: bytes) -> dict[str, JSON]:
+def decoded(name: str, body: bytes) -> dict[str, JSON]:
+    """The JSON object of a body; an answer that is none is a failure that can pass."""
     try:
         value = json.loads(body)
     except ValueError:

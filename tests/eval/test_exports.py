@@ -58,7 +58,7 @@ def test_trajectories_are_files(store, tmp_path):
 
 def test_a_format_that_the_runs_benchmark_does_not_have(store, tmp_path):
     with pytest.raises(
-        UsageError, match="letters can be written as jsonl, json, predictions, atif"
+        UsageError, match="letters can be written as jsonl, json, predictions, junit, ctrf, atif"
     ):
         export_files(store, "swe-bench", tmp_path)
 

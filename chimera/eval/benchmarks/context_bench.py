@@ -16,12 +16,13 @@ from typing import Any, Literal
 from chimera.cache import file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -160,7 +161,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             yield {"index": index, **row}
 
     def task(self, row: Row) -> ContextTask:
-        asked = row.get("input", row.get("prompt"))
+        asked = row.get("input", row.get("prompt", row.get("question")))
         if not isinstance(asked, str):
             raise ValueError("only questions of one turn can be asked")
         rubric = row.get("rubric_vars") or {}
@@ -175,7 +176,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             id=sample,
             prompt=asked.replace("{pwd}", "."),
             metadata=kinds,
-            truth=str(row.get("ground_truth") or ""),
+            truth=str(row.get("ground_truth", row.get("answer")) or ""),
             rubric=rubric,
             question=asked.rpartition("Question: ")[2],
         )
@@ -208,9 +209,13 @@ class ContextBench(DatasetBenchmark[ContextTask]):
                 gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
             )
             found[path.name.removesuffix(".gz")] = content.decode("utf-8")
-        if not found:
+        if not found and not self._own_questions():
             raise DatasetError(f"{folder}: none of the files the questions are about")
         return found
+
+    def _own_questions(self) -> bool:
+        """Whether the rows are a user's, {question, answer}, which may need no files."""
+        return "question" in next(rows(self.dataset().source()), {})
 
     def names(self) -> tuple[str, ...]:
         """Everybody in people.txt."""
@@ -250,7 +255,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             )
             yield Submission(text=re.sub(r"\d", r"1\g<0>", truth, count=1))
         else:
-            others = [name for name in self.names() if name != truth]
+            others = [name for name in self.names() if name != truth] or ["somebody else"]
             yield Submission(text=others[len(truth) % len(others)])
             yield Submission(text=truth.split()[-1])
         yield Submission(text=f"It is not {truth}.")
@@ -264,6 +269,12 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         if self.settings.suite == "filesystem":
             yield "everybody at once", Submission(text=" or ".join((truth, *self.names())))
         yield "an endless reply", Submission(text="0 " * 500_000)
+
+    def missing(self, tasks: Sequence[ContextTask] | None = None) -> Sequence[Lack]:
+        """A judge, where no rule decides: the artefacts of skills are always judged."""
+        judged = self.settings.suite == "skills" and tasks and self._tool_grader() is None
+        ids = frozenset(task["id"] for task in tasks or ()) if judged else frozenset()
+        return lacking_judge(self.settings.judge_model, ids)
 
     # Grading
 

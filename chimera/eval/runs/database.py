@@ -46,6 +46,8 @@ PAGE_ROWS = 200
 #: What a row counts for beside its texts.
 ROW_BYTES = 100
 TICK_STEPS = 10_000
+#: Faults of the place where a file lies, not of the file.
+_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 
 _JSON_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -90,9 +92,14 @@ class Database:
     """
 
     def __init__(
-        self, path: Path | str, schema: str, version: int, *, mode: Mode, lasting: bool = False
+        self, path: Path | str, schemas: Sequence[str], *, mode: Mode, lasting: bool = False
     ) -> None:
+        """`schemas` holds the first version's statements and what each later one adds to them.
+
+        An older file is read as it is; one that is written is brought up to date first.
+        """
         self.path = path
+        self.version = len(schemas)
         self.lock = threading.RLock()
         self._writes, self._lasts = mode != "read", lasting or mode != "read"
         in_memory = str(path) == ":memory:"
@@ -106,34 +113,38 @@ class Database:
         self.connection.set_progress_handler(self._taken.tick, TICK_STEPS)
         try:
             with self.reading():
-                self._prepare(schema, version, create=in_memory or mode == "create")
+                self._prepare(schemas, create=in_memory or mode == "create")
         except UsageError:
             self.connection.close()
             raise
 
-    def _prepare(self, schema: str, version: int, *, create: bool) -> None:
+    def _prepare(self, schemas: Sequence[str], *, create: bool) -> None:
         self.connection.execute("PRAGMA trusted_schema = OFF")
         self.connection.execute("PRAGMA cell_size_check = ON")
-        expected = _schema_rows(schema)
-        query = f"{_SCHEMA_QUERY} LIMIT {len(expected) + 1}"
+        query = f"{_SCHEMA_QUERY} LIMIT {len(_schema_rows(''.join(schemas))) + 1}"
         found = sorted(self.connection.execute(query).fetchall(), key=repr)
         known = self.connection.execute("PRAGMA user_version").fetchone()[0]
         if create and not found and known == 0:
-            self._create(schema, version)
-        elif known != version:
+            self.connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no journal if killed
+            self._journal()
+            self._add(schemas)
+        elif not 1 <= known <= len(schemas):
             raise UsageError(f"{self.path} is not a run of this version of Chimera")
-        elif found != expected:
+        elif found != _schema_rows("".join(schemas[:known])):
             raise UsageError(f"{self.path} is not a run: its tables are not those of a run")
         elif self._writes:
             self._journal()
+            self._add(schemas[known:])
+        else:
+            self.version = known
 
-    def _create(self, schema: str, version: int) -> None:
-        self.connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no journal if killed
-        self._journal()
+    def _add(self, schemas: Sequence[str]) -> None:
+        if not schemas:
+            return
         with self.transaction():
-            for statement in schema.split(";"):
+            for statement in "".join(schemas).split(";"):
                 self.connection.execute(statement)
-            self.connection.execute(f"PRAGMA user_version = {version}")
+            self.connection.execute(f"PRAGMA user_version = {self.version}")
 
     def _journal(self) -> None:
         self.connection.execute("PRAGMA journal_mode = WAL")
@@ -150,6 +161,8 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
+            if self._writes and error.sqlite_errorname.startswith(_UNWRITABLE):
+                raise StoreError(f"{self.path} cannot be written: {error}") from None
             why = "it asks for endless work" if str(error) == "interrupted" else str(error)
             raise UsageError(f"{self.path} is not a run that can be read: {why}") from None
         except (msgspec.MsgspecError, zstd.ZstdError, RecursionError, UnicodeError) as error:

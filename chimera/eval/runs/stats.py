@@ -16,8 +16,10 @@ EXACT_PAIRS = 1000
 #: Of fewer tasks a bootstrap is too narrow; of one it has no width at all.
 FEW_TASKS = 10
 #: Up to here whatever is drawn at random is drawn; beyond, the normal distribution that the draws
-#: tend to is taken, in the time of one of them. These are 5,000 tasks, resampled 2,000 times.
-MOST_DRAWS = 10_000_000
+#: tend to is taken, in the time of one of them. These are 1,000 tasks, resampled 2,000 times.
+MOST_DRAWS = 2_000_000
+#: No sum of signed numbers has a heavier tail than this many normal ones (Bentkus, Dzindzalieta).
+SIGNS_TO_NORMAL = 3.179
 
 
 def pass_at_k(n: int, c: int, k: int) -> float:
@@ -144,7 +146,8 @@ def paired_permutation(
     """Two-sided p-value that the mean paired difference is zero, by flipping signs.
 
     Exact (every sign pattern) up to 16 non-zero differences, else sampled with a fixed seed, and
-    by the normal distribution where there are very many.
+    by the normal distribution where there are very many. What draws cannot show, because it is
+    rarer than one in all of them, is bounded from above.
     """
     values = [d for d in differences if d]
     if not values:
@@ -158,8 +161,11 @@ def paired_permutation(
             for pattern in range(patterns)
         )
         return float(extreme / patterns)
-    if len(values) * resamples > 3 * MOST_DRAWS:  # a sign is a bit, and cheaper
-        return math.erfc(observed / math.sqrt(2 * math.fsum(v * v for v in values)))
+    normal = math.erfc(observed / math.sqrt(2 * math.fsum(v * v for v in values)))
+    if len(values) * resamples > 15 * MOST_DRAWS:  # a sign is a bit, and cheaper
+        return normal
+    if SIGNS_TO_NORMAL * normal < 1 / resamples:
+        return SIGNS_TO_NORMAL * normal
     generator = random.Random(seed)
     total = _signed_sum(values)
     extreme = sum(
@@ -199,6 +205,67 @@ def coverage_bounds(passed: int, total: int, without_verdict: int) -> Interval:
     return (passed / total, (passed + without_verdict) / total)
 
 
+def holm(p_values: Sequence[float]) -> list[float]:
+    """The p-values, adjusted so that of all those at most α the chance of a false one is α."""
+    adjusted, largest = [1.0] * len(p_values), 0.0
+    for rank, i in enumerate(sorted(range(len(p_values)), key=p_values.__getitem__)):
+        largest = max(largest, min(1.0, (len(p_values) - rank) * p_values[i]))
+        adjusted[i] = largest
+    return adjusted
+
+
+def paired_interval(
+    differences: Sequence[float], *, confidence: float = 0.95, seed: int = 0
+) -> Interval:
+    """The interval of a mean of paired differences between -1 and 1, one for each task.
+
+    Of tasks that are won, lost or neither, and where few differ, it is Tango's score interval: what
+    is drawn from a few differing tasks knows nothing of those that did not come up.
+    """
+    differing = [d for d in differences if d]
+    if len(differing) < FEW_TASKS or all(abs(d) == 1 for d in differing):
+        gained = math.fsum(d for d in differing if d > 0)
+        return score_interval(
+            gained, gained - math.fsum(differing), len(differences), confidence=confidence
+        )
+    return clustered_bootstrap(
+        [[d] for d in differences], bounds=(-1.0, 1.0), confidence=confidence, seed=seed
+    )
+
+
+def score_interval(gained: float, lost: float, tasks: int, *, confidence: float = 0.95) -> Interval:
+    """Tango's score interval of (gained - lost) / tasks; counts may have fractions."""
+    if not (gained >= 0 and lost >= 0 and gained + lost <= tasks * (1 + 1e-12)):
+        raise ValueError(f"need counts of at most {tasks} tasks, got {gained} and {lost}")
+    if tasks == 0:
+        return (-1.0, 1.0)
+    z = _z(confidence)
+    upper = _score_bound(gained, lost, tasks, z)
+    return (-_score_bound(lost, gained, tasks, z), upper)
+
+
+def _score_bound(gained: float, lost: float, tasks: int, z: float) -> float:
+    """The largest difference that the observed one is at most z standard errors below."""
+    low, high = (gained - lost) / tasks, 1.0
+    for _ in range(60):
+        middle = (low + high) / 2
+        error = math.sqrt(max(0.0, _score_variance(gained, lost, tasks, middle)))
+        if tasks * middle - (gained - lost) <= z * error:
+            low = middle
+        else:
+            high = middle
+    return high
+
+
+def _score_variance(gained: float, lost: float, tasks: int, difference: float) -> float:
+    """Of `gained - lost`, with the likeliest rates among those that differ by `difference`."""
+    linear = (2 * tasks - gained + lost) * difference - gained - lost
+    product = lost * difference * (1 - difference)
+    root = math.sqrt(max(0.0, linear * linear + 8 * tasks * product))
+    loss_rate = max(0.0, (root - linear) / (4 * tasks))
+    return tasks * (2 * loss_rate + difference * (1 - difference))
+
+
 @dataclass(frozen=True, slots=True)
 class PairedComparison:
     """Two runs over the tasks both have verdicts for."""
@@ -209,9 +276,15 @@ class PairedComparison:
     only_first: tuple[str, ...]
     only_second: tuple[str, ...]
     difference: float
+    deviation: float  # of the tasks' differences: what a task adds to the variance of their mean
     interval: Interval
     mcnemar: float | None  # None when a task has several samples: pairs are then means, not 0 or 1
     permutation: float
+
+    @property
+    def p_value(self) -> float:
+        """Of the exact test where there is one."""
+        return self.permutation if self.mcnemar is None else self.mcnemar
 
 
 def compare_paired(
@@ -223,25 +296,44 @@ def compare_paired(
 ) -> PairedComparison:
     """Compare two runs task by task; scores are lists of samples."""
     common = sorted(task for task in first.keys() & second.keys() if first[task] and second[task])
-    a = {task: fmean(first[task]) for task in common}
-    b = {task: fmean(second[task]) for task in common}
-    differences = [b[task] - a[task] for task in common]
-    only_first = tuple(task for task in common if a[task] > b[task])
-    only_second = tuple(task for task in common if b[task] > a[task])
-    binary = all(value in (0.0, 1.0) for values in (a, b) for value in values.values())
+    a, b = ([fmean(scores[task]) for task in common] for scores in (first, second))
+    return compare_aligned(common, a, b, confidence=confidence, seed=seed)
+
+
+def compare_aligned(
+    tasks: Sequence[str],
+    first: Sequence[float],
+    second: Sequence[float],
+    *,
+    confidence: float = 0.95,
+    seed: int = 0,
+) -> PairedComparison:
+    """Compare two runs whose mean scores are given in the order of `tasks`."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    only_first = tuple(task for task, d in zip(tasks, differences, strict=True) if d < 0)
+    only_second = tuple(task for task, d in zip(tasks, differences, strict=True) if d > 0)
+    binary = all(value in (0.0, 1.0) for values in (first, second) for value in values)
+    mcnemar = mcnemar_exact(len(only_first), len(only_second)) if binary else None
     return PairedComparison(
-        tasks=len(common),
-        first_rate=fmean(a.values()) if common else 0.0,
-        second_rate=fmean(b.values()) if common else 0.0,
+        tasks=len(tasks),
+        first_rate=fmean(first) if tasks else 0.0,
+        second_rate=fmean(second) if tasks else 0.0,
         only_first=only_first,
         only_second=only_second,
-        difference=fmean(differences) if common else 0.0,
-        interval=clustered_bootstrap(
-            [[d] for d in differences], bounds=(-1.0, 1.0), confidence=confidence, seed=seed
-        ),
-        mcnemar=mcnemar_exact(len(only_first), len(only_second)) if binary else None,
-        permutation=paired_permutation(differences, seed=seed),
+        difference=fmean(differences) if tasks else 0.0,
+        deviation=deviation(differences),
+        interval=paired_interval(differences, confidence=confidence, seed=seed),
+        mcnemar=mcnemar,
+        permutation=paired_permutation(differences, seed=seed) if mcnemar is None else mcnemar,
     )
+
+
+def deviation(values: Sequence[float]) -> float:
+    """The standard deviation of what `values` are a sample of; 0 for fewer than two."""
+    if len(values) < 2:
+        return 0.0
+    mean = math.fsum(values) / len(values)
+    return math.sqrt(math.fsum((value - mean) ** 2 for value in values) / (len(values) - 1))
 
 
 def percentile(values: Sequence[float], share: float) -> float:
@@ -257,6 +349,7 @@ def _quantile(ordered: Sequence[float], share: float) -> float:
 
 
 def _z(confidence: float) -> float:
+    """How many standard errors an interval of that confidence reaches to either side."""
     if not 0 < confidence < 1:
         raise ValueError(f"confidence must lie between 0 and 1, got {confidence}")
     return NormalDist().inv_cdf(0.5 + confidence / 2)

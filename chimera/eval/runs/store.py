@@ -26,9 +26,7 @@ from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
 
-FORMAT = 1
-
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE tasks (task_id TEXT PRIMARY KEY, prompt TEXT NOT NULL, metadata TEXT NOT NULL);
 CREATE TABLE trials (
@@ -66,6 +64,14 @@ CREATE TABLE trajectories (
     trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE, steps BLOB NOT NULL
 );
 """
+#: Tokens of calls that are counted apart, where there are any.
+_SECOND = """
+CREATE TABLE tokens_apart (
+    trial INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE, call INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL, reasoning_tokens INTEGER NOT NULL,
+    PRIMARY KEY (trial, call)
+);
+"""
 
 
 #: What columns hold: checked when they are read, and before they are written.
@@ -89,6 +95,11 @@ class _Outcome(NamedTuple):
     boundary: str | None
     message: str | None
     retryable: Flag | None
+
+
+class _Apart(NamedTuple):
+    cache_write_tokens: Count
+    reasoning_tokens: Count
 
 
 class _Costs(NamedTuple):
@@ -185,7 +196,7 @@ class RunStore:
     ) -> None:
         self.path = path
         mode: Mode = "create" if create else "write" if write else "read"
-        self._database = Database(path, _SCHEMA, FORMAT, mode=mode, lasting=lasting)
+        self._database = Database(path, (_FIRST, _SECOND), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
         if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
@@ -237,6 +248,12 @@ class RunStore:
                 ),
             )
 
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What was kept of the tasks."""
+        query = "SELECT task_id, prompt, metadata FROM tasks ORDER BY rowid"
+        for task_id, prompt, metadata in self.rows(tuple[str, str, str], query):
+            yield {"id": task_id, "prompt": prompt, "metadata": self.decode(metadata)}
+
     def task_prompt(self, task_id: str) -> str:
         query = "SELECT prompt FROM tasks WHERE task_id = ?"
         return next((prompt for (prompt,) in self.rows(tuple[str], query, (task_id,))), "")
@@ -276,8 +293,8 @@ class RunStore:
                     self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
             if record.verdict is not None:
                 self._write_verdict(trial, record.verdict)
-            for call in record.calls[done:]:
-                self._write_call(trial, call)
+            for number, call in enumerate(record.calls[done:], done):
+                self._write_call(trial, number, call)
         if record.verdict is None and record.error is None:
             self._checkpoints[key] = (trial, record)
 
@@ -331,7 +348,7 @@ class RunStore:
                 (trial, kind, name, self._database.pack(content)),
             )
 
-    def _write_call(self, trial: int, call: CallRecord) -> None:
+    def _write_call(self, trial: int, number: int, call: CallRecord) -> None:
         row = (
             *(call.model, call.usage.input_tokens, call.usage.output_tokens),
             *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
@@ -340,6 +357,12 @@ class RunStore:
         self._execute(
             "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)", (trial, *_checked(row, _Call))
         )
+        apart = (call.usage.cache_write_tokens, call.usage.reasoning_tokens)
+        if any(apart):
+            self._execute(
+                "INSERT INTO tokens_apart VALUES (?,?,?,?)",
+                (trial, number, *_checked(apart, _Apart)),
+            )
 
     def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
         """Put a newer verdict in the place of a stored trial's."""
@@ -381,7 +404,8 @@ class RunStore:
         return self._trajectory(self._trial_id(task_id, sample))
 
     def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
-        return self._calls(self._trial_id(task_id, sample))
+        trial = self._trial_id(task_id, sample)
+        return self._calls(trial, self._apart(trial))
 
     def artifact_sizes(self, task_id: str, sample: int, kind: str) -> dict[str, int]:
         """The names of a trial's files, and their bytes as they are stored."""
@@ -445,6 +469,7 @@ class RunStore:
             (trial,) = _checked(row[:1], tuple[Count])
             key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
             costs = _checked(row[10:19], _Costs)
+        apart = self._apart(trial)
         error = None
         if outcome.boundary is not None:
             error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
@@ -455,14 +480,17 @@ class RunStore:
             submission=self._submission(trial, row[24:], whole=whole),
             verdict=self._verdict(trial, row[19:24], whole=whole),
             error=error,
-            usage=Usage(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+            usage=Usage(
+                *(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+                *(sum(counts) for counts in zip((0, 0), *apart.values(), strict=True)),
+            ),
             cost=costs.cost,
             steps=costs.steps,
             duration=costs.duration,
             attempts=costs.attempts,
             started=costs.started,
             stop_reason=costs.stop_reason,
-            calls=self._calls(trial) if whole else (),
+            calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
         )
         if _status(record) != outcome.status or (record.verdict and record.error):
@@ -495,12 +523,31 @@ class RunStore:
             files=self._artifacts(trial, "submission") if whole else {},
         )
 
-    def _calls(self, trial: int) -> tuple[CallRecord, ...]:
+    def _apart(self, trial: int) -> dict[int, _Apart]:
+        """Tokens that are counted apart, by the number of the call."""
+        if self._database.version < 2:
+            return {}
+        query = (
+            "SELECT call, cache_write_tokens, reasoning_tokens FROM tokens_apart WHERE trial = ?"
+        )
+        rows = self.rows(tuple[Count, Count, Count], query, (trial,))
+        return {number: _Apart(written, thought) for number, written, thought in rows}
+
+    def tokens_apart(self) -> tuple[int, int]:
+        """Tokens written into caches and tokens of reasoning, of the whole run."""
+        if self._database.version < 2:
+            return 0, 0
+        query = "SELECT TOTAL(cache_write_tokens), TOTAL(reasoning_tokens) FROM tokens_apart"
+        written, thought = next(self.rows(tuple[Finite, Finite], query))
+        return int(written), int(thought)
+
+    def _calls(self, trial: int, apart: Mapping[int, _Apart]) -> tuple[CallRecord, ...]:
         query = (
             "SELECT model, input_tokens, output_tokens, cached_tokens, cost, started, seconds, "
             "attempts, cached, error FROM calls WHERE trial = ? ORDER BY rowid"
         )
-        return tuple(_call(row) for row in self.rows(_Call, query, (trial,)))
+        rows = enumerate(self.rows(_Call, query, (trial,)))
+        return tuple(_call(row, apart.get(number, _Apart(0, 0))) for number, row in rows)
 
     def _trajectory(self, trial: int) -> tuple[Step, ...]:
         query = "SELECT steps FROM trajectories WHERE trial = ?"
@@ -587,10 +634,10 @@ def _costs(record: TrialRecord) -> _Costs:
     return _checked(row, _Costs)
 
 
-def _call(row: _Call) -> CallRecord:
+def _call(row: _Call, apart: _Apart) -> CallRecord:
     return CallRecord(
         model=row.model,
-        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens),
+        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens, *apart),
         cost=row.cost,
         started=row.started,
         seconds=row.seconds,
@@ -611,16 +658,20 @@ def _json(value: JSON) -> str:
 
 
 class StoredBudget(Budget):
-    """A budget whose reservations are booked in the run store first."""
+    """A budget whose reservations are booked in the run store first; so is what was spent."""
 
-    def __init__(self, total: float, store: RunStore) -> None:
+    def __init__(self, total: float | None, store: RunStore) -> None:
         super().__init__(total, spent=store.spent())
         self._store = store
 
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
         super().reserve(worst_case, timeout)
-        self._store.spend(worst_case)
+        self._book(worst_case)
 
     def settle(self, worst_case: float, actual: float) -> None:
         super().settle(worst_case, actual)
-        self._store.spend(actual - worst_case)
+        self._book(actual - worst_case)
+
+    def _book(self, amount: float) -> None:
+        if amount:
+            self._store.spend(amount)

@@ -124,7 +124,8 @@ def test_counting_signs_at_once_changes_no_value(differences):
     expected = sampled_one_by_one(differences, 100, 3) if sum(map(bool, differences)) > 16 else None
 
     if expected is not None:
-        assert stats.paired_permutation(differences, resamples=100, seed=3) == expected
+        found = stats.paired_permutation(differences, resamples=100, seed=3)
+        assert found == expected or found < 1 / 100  # rarer than draws can show: bounded
 
 
 @pytest.mark.parametrize(("b", "c"), [(0, 1200), (500, 501), (480, 560), (1, 3000), (700, 700)])
@@ -137,6 +138,75 @@ def test_mcnemar_of_many_pairs_is_that_of_whole_numbers(b, c):
 
 def test_a_million_pairs_take_no_whole_numbers_of_a_million_digits():
     assert stats.mcnemar_exact(500_000, 501_000) == pytest.approx(0.3178, abs=1e-3)
+
+
+def test_holm_gives_what_statsmodels_gives():
+    multitest = pytest.importorskip("statsmodels.stats.multitest")
+    values = [0.01, 0.04, 0.03, 0.005, 0.8, 0.03]
+
+    assert stats.holm(values) == pytest.approx(multitest.multipletests(values, method="holm")[1])
+    assert stats.holm([]) == []
+
+
+@pytest.mark.parametrize(("b", "c"), [(0, 7), (3, 9), (400, 460), (900, 1000)])
+def test_mcnemar_gives_what_scipy_gives(b, c):
+    scipy = pytest.importorskip("scipy.stats")
+
+    assert stats.mcnemar_exact(b, c) == pytest.approx(scipy.binomtest(b, b + c).pvalue)
+
+
+def likeliest_variance(gained, lost, tasks, difference):
+    """Of gained - lost, its rates found by going through all that differ by `difference`."""
+    least, most = max(0.0, -difference), (1 - difference) / 2
+
+    def likelihood(loss):
+        rates = ((gained, loss + difference), (lost, loss))
+        rest = (tasks - gained - lost, 1 - 2 * loss - difference)
+        return sum(count * math.log(max(rate, 1e-300)) for count, rate in (*rates, rest) if count)
+
+    loss = max((least + (most - least) * i / 20_000 for i in range(20_001)), key=likelihood)
+    return tasks * (2 * loss + difference - difference**2)
+
+
+@pytest.mark.parametrize(
+    ("gained", "lost", "tasks"), [(12, 2, 50), (0, 0, 30), (3, 0, 20), (5, 9, 14)]
+)
+@pytest.mark.parametrize("confidence", [0.9, 0.95])
+def test_the_ends_of_the_score_interval_lie_z_standard_errors_away(gained, lost, tasks, confidence):
+    z = {0.9: 1.6449, 0.95: 1.95996}[confidence]
+    for end in stats.score_interval(gained, lost, tasks, confidence=confidence):
+        distance = abs(gained - lost - tasks * end)
+
+        assert distance == pytest.approx(
+            z * math.sqrt(likeliest_variance(gained, lost, tasks, end)), rel=2e-3
+        )
+
+
+def test_the_score_interval_covers_what_it_promises():
+    covered, chances = [], [(0.02, 0.02), (0.1, 0.0), (0.15, 0.05), (0.01, 0.06)]
+    for gain, loss in chances:
+        total = 0.0
+        for b in range(41):  # every outcome of 40 tasks, with its chance
+            for c in range(41 - b):
+                low, high = stats.score_interval(b, c, 40)
+                ways = math.comb(40, b) * math.comb(40 - b, c)
+                if low <= gain - loss <= high:
+                    total += ways * gain**b * loss**c * (1 - gain - loss) ** (40 - b - c)
+        covered.append(total)
+
+    assert all(0.93 <= total <= 0.995 for total in covered)
+
+
+def test_one_win_of_a_hundred_is_no_gain_for_sure():
+    low, high = stats.paired_interval([1.0] + [0.0] * 99)
+
+    assert low < 0 < 0.01 < high
+
+
+def test_rare_sums_of_signs_are_bounded_where_draws_end():
+    p = stats.paired_permutation([0.5] * 20 + [1.0] * 20)
+
+    assert 2 / 2**40 <= p < 1e-4
 
 
 def test_bootstrap_of_clusters_is_wider_than_of_single_trials():
@@ -206,7 +276,7 @@ def clusters_of(tasks):
     ]
 
 
-@pytest.mark.parametrize("tasks", [500, 5000])
+@pytest.mark.parametrize("tasks", [500, 1000])
 def test_the_normal_interval_is_that_of_the_bootstrap(monkeypatch, tasks):
     clusters = clusters_of(tasks)
     drawn = stats.clustered_bootstrap(clusters)
@@ -215,7 +285,7 @@ def test_the_normal_interval_is_that_of_the_bootstrap(monkeypatch, tasks):
 
     width = drawn[1] - drawn[0]
     assert limit != drawn
-    assert limit == pytest.approx(drawn, abs=0.05 * width)
+    assert limit == pytest.approx(drawn, abs=0.08 * width)
 
 
 def test_the_normal_p_value_is_that_of_the_permutations(monkeypatch):

@@ -1,0 +1,353 @@
+"""Runs over the same tasks, two or more, set beside each other: what can be concluded of them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from functools import cached_property
+from itertools import combinations
+from pathlib import Path
+from typing import NamedTuple
+
+from chimera.errors import UsageError
+from chimera.eval.runs import stats
+from chimera.eval.runs.power import detectable
+from chimera.eval.runs.result import benchmark_of
+from chimera.eval.runs.store import Finite, RunStore, Seconds, StoredStatus
+from chimera.text import one_line
+from chimera.types import JSON
+
+ALPHA = 0.05
+
+
+class _Trial(NamedTuple):
+    task_id: str
+    status: StoredStatus
+    cost: Finite | None
+    duration: Seconds
+
+
+class TaskCounts(NamedTuple):
+    """What the trials of one task came to."""
+
+    trials: int
+    passed: int
+    without_verdict: int
+
+    @property
+    def rate(self) -> float:
+        """With a trial without a verdict as not passed."""
+        return self.passed / self.trials
+
+    @property
+    def highest_rate(self) -> float:
+        """As if every trial without a verdict had passed."""
+        return (self.passed + self.without_verdict) / self.trials
+
+
+@dataclass(frozen=True, slots=True)
+class RunScores:
+    """What a comparison needs of a run."""
+
+    name: str
+    benchmark: str
+    who: str  # the model, or the agent that has none
+    tasks: Mapping[str, TaskCounts]
+    not_run: int = 0
+    cost: float | None = None
+    seconds: float = 0.0
+    #: What must be the same for scores to be comparable: the digests of tasks and grader.
+    basis: Mapping[str, JSON] | None = None
+
+    @classmethod
+    def of(cls, store: RunStore) -> RunScores:
+        """Read from a run's file."""
+        counts: dict[str, list[int]] = {}
+        cost, seconds, unknown = 0.0, 0.0, False
+        query = "SELECT task_id, status, cost, duration FROM trials"
+        for task, status, spent, took in store.rows(_Trial, query):
+            count = counts.setdefault(task, [0, 0, 0])
+            count[0] += 1
+            count[1] += status == "passed"
+            count[2] += status in ("error", "submitted")
+            cost, seconds, unknown = cost + (spent or 0.0), seconds + took, unknown or spent is None
+        manifest = store.manifest()
+        total = sum(trials for trials, _, _ in counts.values())
+        return cls(
+            name=Path(store.path).stem,
+            benchmark=benchmark_of(manifest),
+            who=str(manifest.get("model") or manifest.get("agent") or "?"),
+            tasks={task: TaskCounts(*count) for task, count in counts.items()},
+            not_run=max(0, manifest.get("planned", total) - total),
+            cost=None if unknown else cost,
+            seconds=seconds,
+            basis=_basis(manifest),
+        )
+
+
+def _basis(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
+    identity, dataset = manifest.get("identity", {}), manifest.get("dataset")
+    return {
+        "data set": dataset.get("sha256") if isinstance(dataset, Mapping) else None,
+        "grader": identity.get("grader"),
+        "options": identity.get("options"),
+    }
+
+
+@dataclass(frozen=True, slots=True)
+class RunRate:
+    """A run's rate over the tasks that are compared; each task counts the same."""
+
+    name: str
+    who: str
+    rate: float
+    interval: stats.Interval
+    bounds: stats.Interval  # if all trials without a verdict failed, and if all passed
+    without_verdict: int
+    cost: float | None
+    seconds: float
+    among_best: bool
+
+
+@dataclass(frozen=True, slots=True)
+class Pair:
+    """The second run against the first; `first` and `second` are places in the list of runs."""
+
+    first: int
+    second: int
+    paired: stats.PairedComparison
+    adjusted: float  # the p-value after Holm's correction for all pairs
+    bounds: stats.Interval  # of the difference, by what trials without a verdict could have been
+
+    @property
+    def differs(self) -> bool:
+        return self.adjusted <= ALPHA
+
+
+@dataclass(frozen=True, slots=True)
+class Comparison:
+    """All that is known of two or more runs over the tasks that every one of them has."""
+
+    tasks: int
+    left_out: tuple[int, ...]  # tasks of each run that another one does not have
+    runs: tuple[RunRate, ...]
+    pairs: tuple[Pair, ...]
+    notes: tuple[str, ...]
+
+    @property
+    def best(self) -> tuple[str, ...]:
+        """The runs that cannot be told apart from the best: it is one of them, surely at 95 %."""
+        return tuple(run.name for run in self.runs if run.among_best)
+
+    @property
+    def conclusion(self) -> str:
+        """What can be concluded, in a sentence."""
+        if len(self.runs) == 2:
+            return _conclusion_of_two(self.pairs[0], [one_line(run.name) for run in self.runs])
+        names = ", ".join(map(one_line, self.best))
+        told = sum(pair.differs for pair in self.pairs)
+        if len(self.best) == 1:
+            return f"{names} is the best; {told} of {len(self.pairs)} pairs differ."
+        return (
+            f"The best is among {len(self.best)} runs that cannot be told apart from it ({names}); "
+            f"{told} of {len(self.pairs)} pairs differ."
+        )
+
+
+def _conclusion_of_two(pair: Pair, names: Sequence[str]) -> str:
+    paired = pair.paired
+    low, high = paired.interval
+    if pair.differs:
+        better, worse = (1, 0) if paired.difference > 0 else (0, 1)
+        sign = 1 if better else -1
+        ends = sorted((sign * low, sign * high))
+        return (
+            f"{names[better]} is better than {names[worse]}, by {abs(paired.difference):.1%} "
+            f"({ends[0]:+.1%} to {ends[1]:+.1%}; p = {paired.p_value:.2g})."
+        )
+    least = detectable(paired.deviation, paired.tasks)
+    beyond = f" differences below about {least:.1%} are seldom seen with them." if least else ""
+    return (
+        f"No difference can be seen over these {paired.tasks} tasks "
+        f"(p = {paired.p_value:.2g}; {low:+.1%} to {high:+.1%} are possible);{beyond}".rstrip(";")
+    )
+
+
+def read_scores(paths: Sequence[Path]) -> list[RunScores]:
+    """The scores of stored runs, of one benchmark."""
+    scores = []
+    for path in paths:
+        with RunStore(path) as store:
+            scores.append(RunScores.of(store))
+    names = list(dict.fromkeys(run.benchmark for run in scores))
+    if len(names) > 1:
+        raise UsageError(f"these are runs of different benchmarks: {', '.join(names)}")
+    return scores
+
+
+def compare_runs(runs: Sequence[RunScores]) -> Comparison:
+    """Compare all pairs over the tasks that all have; a trial without a verdict has not passed."""
+    aligned = _Aligned(runs)
+    pairs = list(combinations(range(len(runs)), 2))
+    compared = [aligned.compare(a, b) for a, b in pairs]
+    adjusted = stats.holm([paired.p_value for paired in compared])
+    beaten = _beaten(pairs, compared, len(runs))
+    return Comparison(
+        tasks=len(aligned.tasks),
+        left_out=tuple(len(run.tasks) - len(aligned.tasks) for run in runs),
+        runs=tuple(aligned.rate(i, among_best=i not in beaten) for i in range(len(runs))),
+        pairs=tuple(
+            Pair(a, b, paired, p, aligned.difference_bounds(a, b))
+            for (a, b), paired, p in zip(pairs, compared, adjusted, strict=True)
+        ),
+        notes=tuple(_notes(runs)),
+    )
+
+
+def _beaten(
+    pairs: Sequence[tuple[int, int]], compared: Sequence[stats.PairedComparison], runs: int
+) -> set[int]:
+    """The runs that another one is better than, beyond doubt.
+
+    The best run is compared with all others, so it is among these wrongly with a chance of at most
+    α when each of its comparisons has the level α / (runs - 1).
+    """
+    return {
+        a if paired.difference > 0 else b
+        for (a, b), paired in zip(pairs, compared, strict=True)
+        if paired.difference and paired.p_value * (runs - 1) <= ALPHA
+    }
+
+
+class _Aligned:
+    """Runs by the tasks that all of them have, in one order."""
+
+    def __init__(self, runs: Sequence[RunScores]) -> None:
+        if len(runs) < 2:
+            raise UsageError("a comparison needs two runs at the least")
+        self.runs = runs
+        self.tasks = sorted(set(runs[0].tasks).intersection(*(run.tasks for run in runs[1:])))
+        if not self.tasks:
+            raise UsageError("the runs have no task in common")
+        self.counts = [[run.tasks[task] for task in self.tasks] for run in runs]
+        self.rates = [[count.rate for count in counts] for counts in self.counts]
+
+    def compare(self, first: int, second: int) -> stats.PairedComparison:
+        return stats.compare_aligned(self.tasks, self.rates[first], self.rates[second])
+
+    @cached_property
+    def bounds(self) -> list[stats.Interval]:
+        return [
+            (_mean(rates), _mean([count.highest_rate for count in counts]))
+            for counts, rates in zip(self.counts, self.rates, strict=True)
+        ]
+
+    def difference_bounds(self, first: int, second: int) -> stats.Interval:
+        a, b = self.bounds[first], self.bounds[second]
+        return (b[0] - a[1], b[1] - a[0])
+
+    def rate(self, place: int, *, among_best: bool) -> RunRate:
+        run, rates = self.runs[place], self.rates[place]
+        return RunRate(
+            name=run.name,
+            who=run.who,
+            rate=_mean(rates),
+            interval=_rate_interval(rates),
+            bounds=self.bounds[place],
+            without_verdict=sum(count.without_verdict for count in self.counts[place]),
+            cost=run.cost,
+            seconds=run.seconds,
+            among_best=among_best,
+        )
+
+
+def _rate_interval(rates: Sequence[float]) -> stats.Interval:
+    if all(rate in (0.0, 1.0) for rate in rates):
+        return stats.wilson(sum(rates), len(rates))
+    return stats.clustered_bootstrap([[rate] for rate in rates])
+
+
+def _mean(values: Sequence[float]) -> float:
+    return sum(values) / len(values)
+
+
+def _notes(runs: Sequence[RunScores]) -> list[str]:
+    """What a reader must know before believing the numbers."""
+    notes = []
+    for what in ("data set", "grader", "options"):
+        known = [repr(run.basis[what]) for run in runs if run.basis and run.basis[what]]
+        if len(set(known)) > 1:
+            notes.append(f"the runs differ in their {what}: scores may not be comparable")
+    notes += [
+        f"{one_line(run.name)}: {run.not_run} planned trials were not run"
+        for run in runs
+        if run.not_run
+    ]
+    return notes
+
+
+@dataclass(frozen=True, slots=True)
+class Gate:
+    """Whether candidates may pass; None when trials without a verdict decide that."""
+
+    passed: bool | None
+    reasons: tuple[str, ...]
+
+
+def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float = ALPHA) -> Gate:
+    """Judge every further run against the first.
+
+    Without a margin it fails on a significant regression (one-sided, Holm over the candidates).
+    With one, it passes only when each candidate is shown to be worse by less than the margin. It
+    is decided twice: by what trials without a verdict could have been, for and against.
+    """
+    aligned = _Aligned(runs)
+    worst, reasons = _gated(aligned, margin, alpha, first=_highest, other=_lowest)
+    if any(low != high for low, high in aligned.bounds):
+        best, _ = _gated(aligned, margin, alpha, first=_lowest, other=_highest)
+        if worst != best:
+            return Gate(None, (*reasons, "trials without a verdict could turn this"))
+    incomplete = [f"{one_line(run.name)}: {run.not_run} not run" for run in runs if run.not_run]
+    return Gate(None, (*reasons, *incomplete)) if incomplete else Gate(worst, tuple(reasons))
+
+
+Rate = Callable[[TaskCounts], float]
+
+
+def _lowest(count: TaskCounts) -> float:
+    return count.rate
+
+
+def _highest(count: TaskCounts) -> float:
+    return count.highest_rate
+
+
+def _gated(
+    aligned: _Aligned, margin: float | None, alpha: float, *, first: Rate, other: Rate
+) -> tuple[bool, list[str]]:
+    base = [first(count) for count in aligned.counts[0]]
+    compared = [
+        stats.compare_aligned(
+            aligned.tasks, base, [other(count) for count in counts], confidence=1 - 2 * alpha
+        )
+        for counts in aligned.counts[1:]
+    ]
+    names = [one_line(run.name) for run in aligned.runs[1:]]
+    if margin is not None:
+        shown = [paired.interval[0] > -margin for paired in compared]
+        return all(shown), [
+            f"{name}: {'' if good else 'not '}shown to be worse by less than {margin:.1%} "
+            f"(difference {paired.difference:+.1%}, at least {paired.interval[0]:+.1%})"
+            for name, paired, good in zip(names, compared, shown, strict=True)
+        ]
+    adjusted = stats.holm([_worse(paired) for paired in compared])
+    return all(p > alpha for p in adjusted), [
+        f"{name}: {'no significant' if p > alpha else 'a significant'} regression "
+        f"(difference {paired.difference:+.1%}, p = {p:.2g})"
+        for name, paired, p in zip(names, compared, adjusted, strict=True)
+    ]
+
+
+def _worse(paired: stats.PairedComparison) -> float:
+    """The p-value of the one-sided test whether the second run is worse."""
+    return paired.p_value / 2 if paired.difference < 0 else 1.0

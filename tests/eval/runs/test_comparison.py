@@ -1,0 +1,216 @@
+"""Several runs set beside each other, the gate, and how large a run must be."""
+
+from __future__ import annotations
+
+import random
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.eval.runs import power, stats
+from chimera.eval.runs.comparison import RunScores, TaskCounts, compare_runs, gate
+
+
+def scores(name, outcomes, **more):
+    """A run by a letter a trial (p, f, e); a task of several samples has several letters."""
+    tasks = {
+        f"t{number:05}": TaskCounts(len(letters), letters.count("p"), letters.count("e"))
+        for number, letters in enumerate(outcomes)
+    }
+    return RunScores(name, "b", "m", tasks, **more)
+
+
+def drawn(generator, name, rates, samples=1):
+    return scores(
+        name,
+        ["".join("p" if generator.random() < r else "f" for _ in range(samples)) for r in rates],
+    )
+
+
+def test_all_pairs_are_compared_over_the_tasks_that_all_have():
+    compared = compare_runs([scores("a", "ppff"), scores("b", "pfff"), scores("c", "fff")])
+
+    assert (compared.tasks, compared.left_out) == (3, (1, 1, 0))
+    assert [(pair.first, pair.second) for pair in compared.pairs] == [(0, 1), (0, 2), (1, 2)]
+    assert [run.rate for run in compared.runs] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def test_an_error_is_not_passed_and_shows_in_the_bounds():
+    compared = compare_runs([scores("a", "ppfe"), scores("b", "peff")])
+    (pair,) = compared.pairs
+
+    assert [run.bounds for run in compared.runs] == [(0.5, 0.75), (0.25, 0.5)]
+    assert pair.paired.difference == -0.25
+    assert pair.bounds == (-0.5, 0.0)
+
+
+def test_samples_of_one_task_count_as_one():
+    once = compare_runs([scores("a", "p" * 9), scores("b", "f" * 9)])
+    often = compare_runs([scores("a", ["pppp"] * 9), scores("b", ["ffff"] * 9)])
+
+    assert often.pairs[0].paired.p_value == once.pairs[0].paired.p_value == 2 / 2**9
+
+
+def test_the_sentence_says_which_is_better_or_what_would_not_be_seen():
+    better = compare_runs([scores("old", "p" * 9 + "f" * 31), scores("new", "p" * 30 + "f" * 10)])
+    equal = compare_runs([scores("old", "pf" * 20), scores("new", "p" * 20 + "f" * 20)])
+
+    assert better.conclusion.startswith("new is better than old, by 52.5%")
+    assert "differences below about" in equal.conclusion
+    assert equal.conclusion.startswith("No difference can be seen over these 40 tasks")
+
+
+def test_runs_that_cannot_be_told_apart_from_the_best():
+    runs = [
+        scores("x", "p" * 50 + "f" * 50),
+        scores("y", "p" * 48 + "f" * 52),
+        scores("z", "f" * 100),
+    ]
+
+    assert compare_runs(runs).best == ("x", "y")
+
+
+def test_the_best_is_among_the_best_in_95_of_100_comparisons():
+    generator, missed, alarms = random.Random(3), 0, 0
+    for _ in range(400):
+        compared = compare_runs([drawn(generator, str(i), [0.5] * 60) for i in range(4)])
+        missed += "0" not in compared.best
+        alarms += any(pair.differs for pair in compared.pairs)
+
+    assert missed <= 0.05 * 400
+    assert alarms <= 0.05 * 400
+
+
+def test_runs_graded_by_different_rules_are_noted():
+    basis = {"data set": "1", "grader": "1", "options": {}}
+    compared = compare_runs(
+        [scores("a", "pf", basis=basis), scores("b", "pf", basis={**basis, "grader": "2"})]
+    )
+
+    assert compared.notes == ("the runs differ in their grader: scores may not be comparable",)
+
+
+@pytest.mark.parametrize("runs", [["pf"], ["pf", ""]])
+def test_nothing_to_compare(runs):
+    with pytest.raises(UsageError):
+        compare_runs([scores(str(n), letters) for n, letters in enumerate(runs)])
+
+
+@pytest.mark.parametrize(
+    ("base", "candidate", "margin", "passed"),
+    [
+        ("p" * 20, "p" * 20, None, True),
+        ("p" * 20, "p" * 17 + "f" * 3, None, True),  # p = 1/8
+        ("p" * 20, "p" * 15 + "f" * 5, None, False),  # p = 1/32
+        ("f" * 20, "p" * 20, None, True),
+        ("p" * 20, "p" * 20, 0.02, False),  # nothing differs, but 20 tasks do not show so much
+        ("p" * 300, "p" * 300, 0.02, True),
+        ("p" * 300, "p" * 294 + "f" * 6, 0.02, False),
+        ("p" * 20, "p" * 15 + "e" * 5, None, None),  # the errors alone are a regression
+        ("p" * 15 + "e" * 5, "p" * 15 + "f" * 5, None, None),  # the baseline's errors hide one
+        ("p" * 18 + "e" * 2, "p" * 13 + "f" * 7, None, False),  # whatever the errors were
+    ],
+)
+def test_the_gate(base, candidate, margin, passed):
+    assert gate([scores("a", base), scores("b", candidate)], margin=margin).passed is passed
+
+
+def test_a_run_that_is_not_complete_passes_no_gate():
+    decided = gate([scores("a", "pp"), scores("b", "pp", not_run=3)])
+
+    assert decided.passed is None
+    assert decided.reasons[-1] == "b: 3 not run"
+
+
+def test_false_alarms_of_the_gate_are_at_most_alpha_for_all_candidates_together():
+    generator, alarms = random.Random(5), 0
+    for _ in range(400):
+        runs = [drawn(generator, str(i), [0.6] * 50) for i in range(4)]
+        alarms += gate(runs).passed is False
+
+    assert alarms <= 0.05 * 400
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_run_worse_by_the_margin_passes_at_most_as_often_as_alpha(samples):
+    generator, passes = random.Random(9), 0
+    for _ in range(150):
+        rates = [generator.random() * 0.8 + 0.2 for _ in range(120)]
+        base = drawn(generator, "base", rates, samples)
+        worse = drawn(generator, "worse", [rate - 0.2 for rate in rates], samples)
+        passes += bool(gate([base, worse], margin=0.2).passed)
+
+    assert passes <= 0.1 * 150  # 5 % and three standard errors
+
+
+@pytest.mark.parametrize(("samples", "difference"), [(1, 0.2), (4, 0.15)])
+def test_so_many_tasks_show_the_difference_as_often_as_promised(samples, difference):
+    generator, seen = random.Random(samples), 0
+
+    def rates(count):
+        return [generator.random() * 0.8 for _ in range(count)]
+
+    probe = rates(4000)
+    first, second = (
+        {
+            task: (4, sum(generator.random() < rate + gain for _ in range(4)))
+            for task, rate in enumerate(probe)
+        }
+        for gain in (0, difference)
+    )
+    variance = power.spread_of_runs(first, second).variance(samples)
+    tasks = power.tasks_needed(difference, variance)
+    for _ in range(150):
+        base = rates(tasks)
+        runs = [
+            drawn(generator, "a", base, samples),
+            drawn(generator, "b", [rate + difference for rate in base], samples),
+        ]
+        seen += compare_runs(runs).pairs[0].differs
+
+    assert 0.7 < seen / 150 < 0.9
+
+
+@pytest.mark.parametrize("variance", [0.02, 0.3, 0.5])
+@pytest.mark.parametrize("difference", [0.01, 0.03, 0.2])
+def test_needed_tasks_and_the_detectable_difference_agree(variance, difference):
+    tasks = power.tasks_needed(difference, variance)
+
+    assert power.detectable(variance**0.5, tasks) <= difference * (1 + 1e-6)
+    assert power.detectable(variance**0.5, tasks - 1) >= difference * (1 - 1e-6) or tasks == 2
+
+
+def test_samples_help_only_against_chance():
+    real = power.spread_of_runs({"a": (4, 4), "b": (4, 0)}, {"a": (4, 0), "b": (4, 4)})
+    chance = power.spread_of_run([(4, 2)] * 50)
+
+    assert real.variance(1) == real.variance(10) > 0
+    assert chance.variance(10) == pytest.approx(chance.variance(1) / 10)
+
+
+def test_variances_of_samples_are_told_apart_from_those_of_tasks():
+    generator = random.Random(2)
+    gains = [generator.choice([-0.3, 0.3]) for _ in range(6000)]
+    first, second = (
+        {
+            task: (3, sum(generator.random() < 0.5 + sign * gain for _ in range(3)))
+            for task, gain in enumerate(gains)
+        }
+        for sign in (0, 1)
+    )
+    spread = power.spread_of_runs(first, second)
+
+    assert spread.between == pytest.approx(0.09, abs=0.02)
+    assert spread.within == pytest.approx(0.25 + 0.16, abs=0.02)
+
+
+def test_a_hundred_thousand_tasks_are_drawn_from_no_more_than_once(monkeypatch):
+    generator = random.Random(1)
+    runs = [drawn(generator, str(i), [0.5] * 100_000, samples=2) for i in range(3)]
+    monkeypatch.setattr(random, "Random", None)
+    compared = compare_runs(runs)
+
+    assert all(pair.paired.interval[1] - pair.paired.interval[0] < 0.01 for pair in compared.pairs)
+    assert stats.holm([pair.paired.p_value for pair in compared.pairs]) == [
+        pair.adjusted for pair in compared.pairs
+    ]
