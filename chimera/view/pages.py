@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chimera.errors import UsageError
+from chimera.eval.runs.comparison import RunScores, basis_of, notes_on
 from chimera.types import JSON
 from chimera.view.comparing import LISTS, MOST_RUNS, Together, comparison
 from chimera.view.grid import Filter, TrialKey, linked_task, neighbours, task_link, tasks_page
@@ -199,7 +200,7 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
             "names": [chr(ord("A") + place) for place in range(len(heads))],
             "picked": [("run", head["run"]) for head in heads],
             "complete": all(head["complete"] for head in heads),
-            "alike": len({head["benchmark"] for head in heads}) == 1,
+            "cautions": cautions([(head, known) for _, known, head in runs]),
             "comparison": comparison(together) if together else None,
             "tasks": together.tasks(listed, text, page, _rows(heads)) if together else None,
             "list": listed,
@@ -208,6 +209,19 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
     finally:
         if together:
             together.close()
+
+
+def cautions(runs: Sequence[tuple[Mapping[str, JSON], Known]]) -> list[str]:
+    """What a reader must know before believing a comparison."""
+    scores = [
+        RunScores(
+            head["run"], head["benchmark"], "", {}, head["not_run"], basis=basis_of(known.manifest)
+        )
+        for head, known in runs
+    ]
+    mixed = len({run.benchmark for run in scores}) > 1
+    other = ["these are runs of different benchmarks: only tasks of the same name are compared"]
+    return (other if mixed else []) + notes_on(scores)
 
 
 def _rows(heads: Sequence[Mapping[str, JSON]]) -> int:

@@ -22,6 +22,7 @@ from chimera.view.comparing import Together, comparison
 from chimera.view.grid import TrialKey
 from chimera.view.library import Known, Library, Run, headline
 from chimera.view.markup import asset, log, money, page, percent, points
+from chimera.view.pages import cautions
 from chimera.view.summary import BUCKETS
 from chimera.view.trial import step_data, trial_data
 
@@ -104,7 +105,7 @@ class Report:
                 "known": self.known,
                 "comparison": self.comparison,
                 "flipped": self.flipped,
-                "alike": len({head["benchmark"] for head in self.heads}) == 1,
+                "cautions": cautions(list(zip(self.heads, self.known, strict=True))),
                 "complete": True,
                 "linked": False,
                 "chosen": chosen,

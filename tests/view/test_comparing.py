@@ -75,4 +75,5 @@ def test_three_runs_are_set_against_the_first_and_adjusted(together):
     for pair in told["pairs"]:
         assert pair["p_adjusted"] >= pair["p"]
     assert "A passes" in told["pairs"][0]["sentence"]
-    assert "No difference is shown" in told["pairs"][1]["sentence"]
+    assert "No difference between A and C" in told["pairs"][1]["sentence"]
+    assert told["best"] == [0, 2]
