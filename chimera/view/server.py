@@ -338,6 +338,7 @@ def _bound(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # who opens the address before the server runs, waits
     except OSError as error:
         listening.close()
         raise UsageError(f"port {port} cannot be used: {error.strerror}; choose another") from None
