@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -218,16 +218,11 @@ class _Viewer:
 
         return JSONResponse({"state": self._state(_query(request).get("run", ()))})
 
-    def _state(self, names: Any) -> str:
+    def _state(self, names: Sequence[str]) -> str:
         """Changes when something changes that a page on these runs shows; "" stands for all."""
-        chosen = [run for run in self._library.runs() if run.name in names or not any(names)]
-        found = [(run.name, run.state, run.known(0), run) for run in chosen]
-        return digest(
-            *(
-                (name, state, known.fresh, round(known.counted, 2))
-                for name, state, known, _ in found
-            )
-        )
+        chosen = [run for run in self._library.runs() if run.name in names or "" in names]
+        known = [(run.name, run.state, run.known(0)) for run in chosen]
+        return digest(*((name, *state, k.fresh, round(k.counted, 2)) for name, state, k in known))
 
     def asset(self, request: Request) -> Response:
         from starlette.exceptions import HTTPException

@@ -22,18 +22,21 @@ ROOT = Path(__file__).parents[2]
 
 def test_view_prints_its_address_and_ends_by_ctrl_c(runs, cache):
     command = [sys.executable, "-m", "chimera", "view", str(runs / "a.chi"), "--no-browser"]
-    process = subprocess.Popen(
-        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT,
-        env={**os.environ, "CHIMERA_CACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"},
-    )  # fmt: skip
-    address = re.search(r"http://\S+", process.stdout.readline())[0]
+    settings = {**os.environ, "CHIMERA_CACHE_DIR": str(cache), "PYTHONUNBUFFERED": "1"}
     browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
-    welcome = browser.open(address).read().decode()
-    page = browser.open(address.partition("?")[0]).read().decode()
-    process.send_signal(signal.SIGINT)
+    with subprocess.Popen(
+        command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, cwd=ROOT, env=settings
+    ) as process:
+        address = re.search(r"http://\S+", process.stdout.readline())[0]
+        with browser.open(address) as answer:
+            welcome = answer.read().decode()
+        with browser.open(address.partition("?")[0]) as answer:
+            page = answer.read().decode()
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate()
 
-    assert process.wait(60) == 0
-    assert "Traceback" not in process.stderr.read()
+    assert process.returncode == 0
+    assert "Traceback" not in errors
     assert "url=/run/a/" in welcome
     assert "maker/model-large" in page
 
