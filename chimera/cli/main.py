@@ -40,7 +40,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
 _UNWRITABLE = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
+PRESETS = ("claude_code", "ferret", "mini", "mink", "otter", "shrew", "weasel")
 
 
 class LazyGroup(click.Group):
