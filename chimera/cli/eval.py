@@ -13,6 +13,7 @@ from click.core import ParameterSource
 from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import (
     config_option,
+    controls_option,
     json_option,
     option,
     report_options,
@@ -29,7 +30,9 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
-@option("--agent", "-a", help="direct, react, oracle, nop, a preset, command:…, file.py:Class.")
+@option(
+    "--agent", "-a", help="direct, react, claude-code, codex, …, oracle, command:…, file.py:Class."
+)
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
@@ -55,6 +58,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
 @option("--batch", is_flag=True, help="Half price, within a day: OpenAI's and Anthropic's batches.")
 @option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
 @option("--max-connections", type=click.IntRange(1), help="Model calls at once (default: adapts).")
@@ -114,6 +118,7 @@ def command(
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
+      chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,

@@ -17,14 +17,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, about, as_agent
+from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
-from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
+from chimera.eval.preflight import (
+    Problems,
+    backend_problems,
+    describe,
+    disk_problems,
+    runnable,
+)
 from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
@@ -49,6 +56,7 @@ SUMMARY = "summary"
 ROLES = ("judge", "user", SUMMARY)
 EMBEDDED_MODEL = "local/smollm2"
 MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
+UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -77,6 +85,7 @@ class RunSettings:
     cache: bool = False
     retries: int = 2
     base_url: str | None = None
+    controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
     reasoning_effort: str | None = None
@@ -155,6 +164,8 @@ class PreparedRun:
     left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
     until: UntilDecided | None = None
+    #: Why this environment, where nobody named one.
+    environment_why: str = ""
 
     @property
     def samples(self) -> int:
@@ -177,7 +188,9 @@ class PreparedRun:
         return Harness(
             benchmark=self.benchmark,
             agent=self.agent,
-            env_factory=StartBackend(self.environment, network=settings.network),
+            env_factory=StartBackend(
+                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts()
+            ),
             samples=settings.samples,
             concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),
             limits=settings.limits(),
@@ -187,6 +200,7 @@ class PreparedRun:
             tasks=self.tasks,
             predictions=self.answers,
             manifest=self.manifest(),
+            controls=settings.controls,
             observer=observer or SilentObserver(),
             until=self.until,
         )
@@ -245,10 +259,11 @@ def prepare(
     with problems.collected():
         tasks, left_out = _runnable_tasks(settings, benchmark, problems)
         tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
-    environment = settings.environment or ""
+    environment, why = settings.environment or "", ""
     with problems.collected():
-        needs_commands = agent is not None and as_agent(agent).needs_environment
-        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        if not environment:
+            needs_commands = agent is not None and as_agent(agent).needs_environment
+            environment, why = explained_backend(benchmark, tasks, needs_commands=needs_commands)
         problems.add(*backend_problems(benchmark, environment, tasks))
     until = None
     with problems.collected():
@@ -258,7 +273,14 @@ def prepare(
     problems.raise_all()
     assert agent is not None
     return PreparedRun(
-        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
+        settings,
+        benchmark,
+        agent,
+        tasks,
+        environment,
+        left_out=left_out,
+        until=until,
+        environment_why=why,
     )
 
 
@@ -444,23 +466,51 @@ def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
     return chosen
 
 
-def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
-    """The first backend of the benchmark's list that this machine has; never `local` by itself."""
-    reasons = []
-    if tuple(benchmark.environments) == ("none",):
-        return "none"  # the benchmark brings an environment of its own, or needs none
-    for backend in benchmark.environments:
-        if backend == "local" or (backend == "none" and needs_commands):
-            continue
-        reason = available(backend)
-        if reason is None:
-            return backend
-        reasons.append(f"  {backend}: {reason}")
-    raise UsageError(
-        f"{benchmark.name()} needs an environment that this machine does not have:\n"
-        + "\n".join(reasons)
-        + "\n  --environment local runs without confinement, on this machine as it is."
-    )
+def default_backend(benchmark: Benchmark[Any], tasks: Sequence[Any]) -> str:
+    """The backend that `eval` would choose with the benchmark's own agent."""
+    name = benchmark.default_agent
+    needs_commands = name not in SUBMITTERS and agent_needs_environment(name)
+    return choose_backend(benchmark, tasks, needs_commands=needs_commands)
+
+
+def choose_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> str:
+    """The backend that `explained_backend` chooses."""
+    return explained_backend(benchmark, tasks, needs_commands=needs_commands)[0]
+
+
+def explained_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> tuple[str, str]:
+    """The first of the benchmark's backends that fits the tasks, and why; never `local` by itself.
+
+    What happens to run on this machine changes nothing: a backend that it lacks is an error, and
+    no other takes its place.
+    """
+    listed = benchmark.environments
+    if tuple(listed) == ("none",):
+        return "none", "the benchmark brings an environment of its own, or needs none"
+    wanted = [
+        name for name in listed if name != "local" and not (name == "none" and needs_commands)
+    ]
+    fitting = [frozenset(benchmark.fitting_environments(task)) for task in tasks]
+    fits = {name: sum(name in names for names in fitting) for name in wanted}
+    if not wanted:
+        raise UsageError(f"{benchmark.name()} has no confined environment\n{UNCONFINED}")
+    chosen = max(wanted, key=fits.__getitem__)
+    reason = available(chosen)
+    if reason is not None:
+        others = [f"{name} ({fits[name]} of {len(tasks)} tasks)" for name in wanted
+                  if name != chosen and (fits[name] or not tasks)]  # fmt: skip
+        also = f"\n  What fits too, with --environment: {', '.join(others)}" if others else ""
+        raise UsageError(
+            f"{benchmark.name()} needs the environment {chosen}, which this machine does not "
+            f"have:\n  {chosen}: {reason}{also}\n{UNCONFINED}"
+        )
+    every = fits[chosen] == len(tasks)
+    fit = f"fits {'all' if every else fits[chosen]} of the {len(tasks)} tasks"
+    return chosen, f"{chosen} {fit}, the first that does of: {', '.join(wanted)}"
 
 
 def write_output(result: EvalResult, file: Path) -> None:
