@@ -51,7 +51,7 @@ ELSEWHERE = {
 _UNWRITABLE = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
+PRESETS = ("claude_code", "ferret", "mini", "mink", "otter", "shrew", "weasel")
 
 
 class LazyGroup(click.Group):
