@@ -46,14 +46,14 @@ class BaseAgent(ABC):
         """The models it asks by itself, whose prices a limit on money needs."""
         return ()
 
-    def notes(self) -> Sequence[str]:
-        """What a person should know before it begins."""
-        return ()
-
     def mounts(self) -> Mapping[str, str]:
         """What it brings into confined environments, read-only: host path → target. Made when it
         is not there yet."""
         return {}
+
+    def notes(self) -> Sequence[str]:
+        """What a person should know before it begins."""
+        return ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -85,8 +85,6 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
         return ExitCode.DONE
     if prepared.environment_why and prepared.environment != "none" and not output.as_json:
         echo(f"environment: {prepared.environment_why}", err=True)
-    for provider in as_agent(prepared.agent).providers():
-        provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 

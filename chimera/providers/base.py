@@ -104,8 +104,8 @@ class Provider(ABC):
     def _call(self, request: Request) -> Response:
         """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
 
-    def make_ready(self) -> None:  # noqa: B027 - most have nothing to fetch or to start
-        """Fetch and start what the first call would have to wait for, before any trial's time."""
+    def start(self) -> None:  # noqa: B027 - most have nothing to start
+        """Make ready what takes its time, before any trial's begins."""
 
     def price(self) -> Price | None:
         """The price list, or None when it is not known."""

@@ -164,7 +164,7 @@ class LocalProvider(OpenAIProvider):
     price_override: Price | None = FREE
     calls_tools: ClassVar[bool] = False
 
-    def make_ready(self) -> None:
+    def start(self) -> None:
         local_server()
 
     def _client(self) -> Any:

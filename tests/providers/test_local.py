@@ -21,7 +21,7 @@ from chimera.providers.local import local_server
 from chimera.types import Message
 
 provider = create_provider("local/smollm2")
-provider.make_ready()
+provider.start()
 ask = [Message.user("Count from one to ten thousand, one number a line.")]
 thread = threading.Thread(target=provider.complete, args=(ask,), kwargs={"max_tokens": 8000})
 thread.daemon = True
@@ -42,7 +42,7 @@ def test_a_call_under_way_keeps_nothing_alive(server):
 
 def test_the_model_is_started_before_any_trial(server, monkeypatch):
     began = []
-    monkeypatch.setattr(local.LocalProvider, "make_ready", lambda provider: began.append("start"))
+    monkeypatch.setattr(local.LocalProvider, "start", lambda provider: began.append("start"))
 
     class Observer:
         def planned(self, total, done): ...
