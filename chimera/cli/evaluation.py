@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
@@ -82,6 +83,10 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
     if output.dry_run:
         _print_plan(prepared)
         return ExitCode.DONE
+    if prepared.environment_why and prepared.environment != "none" and not output.as_json:
+        echo(f"environment: {prepared.environment_why}", err=True)
+    for provider in as_agent(prepared.agent).providers():
+        provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 
@@ -189,7 +194,8 @@ def _print_plan(prepared: PreparedRun) -> None:
         echo(f"data set     {benchmark.dataset().source()}")
     echo(f"agent        {settings.agent or benchmark.default_agent}")
     echo(f"model        {settings.model or '(none)'}")
-    echo(f"environment  {prepared.environment}")
+    why = f"  ({prepared.environment_why})" if prepared.environment_why else ""
+    echo(f"environment  {prepared.environment}{why}")
     echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
     echo(
         "tasks        "

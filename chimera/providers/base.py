@@ -100,6 +100,9 @@ class Provider(ABC):
     def _call(self, request: Request) -> Response:
         """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
 
+    def make_ready(self) -> None:  # noqa: B027 - most have nothing to fetch
+        """Fetch what the first call would have to wait for."""
+
     def price(self) -> Price | None:
         """The price list, or None when it is not known."""
         return self.price_override
@@ -118,6 +121,14 @@ class Provider(ABC):
     def identity(self) -> dict[str, JSON]:
         """What of this provider can change an answer; keys are no part of it."""
         return {"model": self.name, **self.settings.identity()}
+
+    def check_protocol(self, *known: str) -> None:
+        """A `UsageError` when the user asks for a protocol that is none of these."""
+        if self.settings.protocol not in (None, *known):
+            raise UsageError(
+                f"'{self.name}' has no protocol '{self.settings.protocol}'; it has: "
+                + ", ".join(known)
+            )
 
     @property
     def endpoint(self) -> str:
