@@ -135,19 +135,22 @@ def long_trial() -> TrialRecord:
 class Server:
     """A server that is measured from outside, by its process."""
 
-    def __init__(self, command: list[str], pattern: str, **settings: Any) -> None:
+    def __init__(self, command: list[str], address: str | None = None, **settings: Any) -> None:
         self._began = time.perf_counter()
+        told = subprocess.PIPE if address is None else subprocess.DEVNULL
         self.process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, **settings
+            command, stdout=told, stderr=subprocess.DEVNULL, text=True, **settings
         )
+        self.address = address or self._told()
+        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+
+    def _told(self) -> str:
+        """The address that it prints."""
         assert self.process.stdout is not None
         for line in self.process.stdout:
-            if found := re.search(pattern, line):
-                self.address = found[0]
-                break
-        else:
-            raise SystemExit(f"{command[0]} did not start")
-        self._browser = urllib.request.build_opener(urllib.request.HTTPCookieProcessor(CookieJar()))
+            if found := re.search(r"http://\S+", line):
+                return found[0]
+        raise SystemExit("the server did not start")
 
     def __enter__(self) -> Server:
         return self
@@ -193,7 +196,7 @@ def viewed(folder: Path, names: list[str]) -> Iterator[str]:
     command = [sys.executable, "-m", "chimera", "view", str(folder), "--no-browser"]
     environment = {**os.environ, "CHIMERA_CACHE_DIR": str(folder / "cache")}
     first, second = names
-    with Server(command, r"http://\S+", env=environment) as server:
+    with Server(command, env=environment) as server:
         origin = server.address.partition("/?")[0]
         yield f"start to first answer   {server.started(server.address):8.2f} s"
         before = server.cpu()
@@ -267,8 +270,8 @@ def inspected(folder: Path, count: int, venv: Path) -> Iterator[str]:
     target = logs / "2026-01-01T00-00-00_made-up_x.eval"
     subprocess.run([python, "-c", _INSPECT, str(count), str(target)], check=True)
     command = [str(venv / "bin" / "inspect"), "view", "--log-dir", str(logs), "--port", "7599"]
-    with Server(command, r"(?i)running|http://\S+", env={**os.environ, "COLUMNS": "200"}) as server:
-        origin = "http://127.0.0.1:7599"
+    origin = "http://127.0.0.1:7599"
+    with Server(command, origin) as server:
         yield f"start to first answer   {server.started(origin):8.2f} s"
         page = server.get(origin).decode()
         assets = re.findall(r'(?:src|href)="\.?/?(assets/[^"]+)"', page)

@@ -218,7 +218,7 @@ def _sentence(pair: Mapping[str, JSON]) -> str:
             f"would be seen in {chance} of cases."
         )
     least = pair["detectable"]
-    beyond = f", and one below about {least * 100:.1f} points is seldom seen" if least else ""
+    beyond = f"; so many tasks seldom show one below {least * 100:.1f} points" if least else ""
     return (
         f"No difference between {first} and {second} is shown on the {pair['tasks']:,} tasks they "
         f"share: anything from {_signed(low)} to {_signed(high)} points is possible{beyond}."

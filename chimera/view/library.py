@@ -213,7 +213,7 @@ def headline(run: Run, known: Known) -> dict[str, JSON]:
         "failed": summary.get("failed", 0),
         "errored": errored,
         "not_run": not_run,
-        "pass_rate": passed / total if total else None,
+        "pass_rate": passed / total if passed + summary.get("failed", 0) else None,
         "interval": summary.get("interval"),
         "bounds": list(stats.coverage_bounds(passed, total + not_run, errored + not_run)),
         "corrected_pass_rate": summary.get("corrected_rate"),

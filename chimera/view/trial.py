@@ -60,6 +60,7 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
         "score": verdict.value if verdict else None,
         "metrics": dict(verdict.metrics) if verdict else {},
         "corrected": _corrected(record),
+        "controls": controls_of(store, record),
         "evidence": [cut(f"evidence:{name}", _plain(value), EVIDENCE)
                      for name, value in evidence.items()],
         "pictures": [name for kind, name in _files(store, key) if _is_picture(name)],
@@ -85,6 +86,29 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
             for number in range(first_step, min(len(steps), first_step + STEPS - 1) + 1)
         ],
     }  # fmt: skip
+
+
+def controls_of(store: RunStore, record: TrialRecord) -> dict[str, JSON] | None:
+    """What the reference and an empty answer came to where this one was graded."""
+    if record.control is None:
+        return None
+    identity = record.control.identity
+    return {
+        "positive": record.control.positive,
+        "negative": record.control.negative,
+        "uninformative": record.uninformative,
+        "uncontrolled": record.uncontrolled,
+        "made": [
+            {
+                "answer": control.answer,
+                "status": control.status,
+                "why": control.why[:1000],
+                "made": control.made,
+                "log": cut(f"control:{control.answer}", control.log, EVIDENCE),
+            }
+            for control in (store.controls(identity) if identity else [])[:4]
+        ],
+    }
 
 
 def steps_of(store: RunStore, key: TrialKey) -> Sequence[Step]:
@@ -123,6 +147,10 @@ def part_of(store: RunStore, key: TrialKey, part: str) -> str | None:
         return (
             None if submission is None else submission.text if kind == "answer" else submission.raw
         )
+    if kind == "control":
+        grounds = store.record_head(*key).control
+        made = store.controls(grounds.identity) if grounds and grounds.identity else []
+        return next((control.log for control in made if control.answer == name), None)
     if kind == "evidence":
         evidence = store.evidence(*key)
         return _plain(evidence[name]) if name in evidence else None
