@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "table": ("chimera.cli.table", "Models × benchmarks as a table, with intervals."),
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }

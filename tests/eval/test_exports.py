@@ -57,9 +57,7 @@ def test_trajectories_are_files(store, tmp_path):
 
 
 def test_a_format_that_the_runs_benchmark_does_not_have(store, tmp_path):
-    with pytest.raises(
-        UsageError, match="letters can be written as jsonl, json, predictions, atif"
-    ):
+    with pytest.raises(UsageError, match="letters can be written as jsonl, json, predictions, "):
         export_files(store, "swe-bench", tmp_path)
 
 
