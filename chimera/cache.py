@@ -13,6 +13,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from chimera.activity import doing
 from chimera.errors import EnvironmentFault
 from chimera.types import JSON
 
@@ -64,7 +65,7 @@ def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     if marker.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    with place.with_name(name + ".lock").open("w") as lock:
+    with doing(f"making {kind}, once"), place.with_name(name + ".lock").open("w") as lock:
         fcntl.flock(lock, fcntl.LOCK_EX)
         if marker.exists():
             return place
@@ -108,7 +109,10 @@ def stored_value(
 
 
 def write_atomically(path: Path, content: bytes) -> None:
-    """Write a file so that a reader sees all of it or none."""
+    """Write a file so that a reader sees all of it or none; devices and pipes are written to."""
+    if path.exists() and not path.is_file():
+        path.write_bytes(content)
+        return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:

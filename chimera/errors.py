@@ -9,10 +9,11 @@
         ├── EnvironmentFault  a sandbox or container did not start, or broke
         ├── AgentError        the agent's own program failed
         ├── GraderError       the checks could not be run
-        ├── StoreError        the run's file cannot be written
+        ├── StoreError        a run or another file cannot be written: exit code 4
         └── BudgetExceeded    the run's money is reserved; the trial was not (fully) run
 
-A `RunError` names the boundary it crossed and says whether trying again can help.
+A `RunError` names the boundary it crossed and says whether trying again can help, and whether every
+other trial would meet it too.
 """
 
 from __future__ import annotations
@@ -27,7 +28,9 @@ class ExitCode(IntEnum):
     GATE = 1  # a gate was not met
     USAGE = 2
     INCOMPLETE = 3  # some trials have no verdict
+    UNWRITABLE = 4  # no place to write to: a full disk, no permission
     INTERRUPTED = 130
+    TERMINATED = 143
 
 
 class ChimeraError(Exception):
@@ -37,6 +40,8 @@ class ChimeraError(Exception):
     exit_code = ExitCode.INCOMPLETE
     retryable = False
     retry_after: float | None = None
+    #: Every other trial would meet it too: a wrong key, no connection.
+    everywhere = False
 
 
 class UsageError(ChimeraError):
@@ -97,6 +102,7 @@ class GraderError(RunError):
 
 class StoreError(RunError):
     boundary = "store"
+    exit_code = ExitCode.UNWRITABLE
 
 
 class BudgetExceeded(RunError):

@@ -57,8 +57,12 @@ def printable(text: str) -> str:
 
 
 def one_line(text: str, most: int = 200) -> str:
-    """`text` as a part of a line of ours: printable, without line feeds, at most so long."""
-    cut = text if len(text) <= most else text[: most - 1] + "…"
+    """`text` as a part of a line of ours: printable, without line feeds, at most so long.
+
+    What is too long is cut in the middle: a reason's cause is often at its end.
+    """
+    half = (most - 1) // 2
+    cut = text if len(text) <= most else f"{text[: most - 1 - half]}…{text[-half:]}"
     return printable(cut).replace("\n", "\\n").replace("\t", " ")
 
 

@@ -76,6 +76,20 @@ class Response:
     model: str = ""
 
 
+class OutputBytes(bytes):
+    """What a command wrote. Compared with a text, which it never equals, it says so."""
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, str):
+            raise TypeError(
+                f"a command's output is bytes: compare with b{other[:40]!r}, or compare "
+                "stdout_text or stderr_text"
+            )
+        return bytes.__eq__(self, other)
+
+    __hash__ = bytes.__hash__
+
+
 @dataclass(frozen=True, slots=True)
 class CommandResult:
     """How a command ended. A time-out, an output cut short, or a limit is said, not guessed."""
@@ -86,6 +100,18 @@ class CommandResult:
     timed_out: bool = False
     truncated: bool = False
     duration: float = 0.0
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "stdout", OutputBytes(self.stdout))
+        object.__setattr__(self, "stderr", OutputBytes(self.stderr))
+
+    @property
+    def stdout_text(self) -> str:
+        return self.stdout.decode("utf-8", "replace")
+
+    @property
+    def stderr_text(self) -> str:
+        return self.stderr.decode("utf-8", "replace")
 
     @property
     def success(self) -> bool:

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
 from chimera.environments.base import Environment
+from chimera.errors import UsageError
 from chimera.providers.base import Provider
 from chimera.types import JSON, AgentResult
 
@@ -61,6 +63,48 @@ class UsersAgent(BaseAgent):
     def providers(self) -> Sequence[Provider]:
         provider = getattr(self.agent, "provider", None)
         return (provider,) if isinstance(provider, Provider) else ()
+
+
+@dataclass(frozen=True, slots=True)
+class FunctionAgent(BaseAgent):
+    """A function of a prompt, or of a prompt and an environment, as an agent."""
+
+    function: Callable[..., AgentResult | str]
+    takes_environment: bool
+
+    def run(self, prompt: str, env: Environment) -> AgentResult:
+        answer = self.function(prompt, env) if self.takes_environment else self.function(prompt)
+        return AgentResult(answer) if isinstance(answer, str) else answer
+
+    def identity(self) -> JSON:
+        name = getattr(self.function, "__qualname__", type(self.function).__qualname__)
+        return f"{getattr(self.function, '__module__', '')}.{name}"
+
+
+def checked_agent(agent: object) -> Any:
+    """What can answer tasks, a function as an agent; a `UsageError` says what was expected."""
+    if isinstance(agent, type):
+        raise UsageError(f"the agent is a class: give an object of it, {agent.__name__}(…)")
+    if callable(getattr(agent, "run", None)) or callable(getattr(agent, "submit", None)):
+        return agent
+    if callable(agent):
+        return FunctionAgent(agent, _arguments(agent) > 1)
+    raise UsageError(
+        f"the agent is {type(agent).__name__}: expected a name, a function of the prompt, or an "
+        "object with run(prompt, env)"
+    )
+
+
+def _arguments(function: Callable[..., object]) -> int:
+    """How many arguments a function takes by position, two at the most."""
+    signature = inspect.signature(function)
+    for count in (2, 1):
+        try:
+            signature.bind(*range(count))
+        except TypeError:
+            continue
+        return count
+    raise UsageError(f"the agent takes {signature}: expected (prompt) or (prompt, env)")
 
 
 def as_agent(agent: object) -> BaseAgent:

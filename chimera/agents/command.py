@@ -60,7 +60,7 @@ class CommandAgent(BaseAgent):
         if (
             meter is not None
             and not self.free
-            and (meter.budget or meter.limits.max_cost is not None)
+            and (meter.budget_bounded or meter.limits.max_cost is not None)
         ):
             raise UsageError(
                 "what an outside command spends is not known, so a limit on money cannot be kept\n"

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from chimera.cli.evaluation import Output, run_evaluation
+from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.eval.run import RunSettings
 
@@ -50,5 +50,6 @@ def command(
         limit=limit,
         environment=environment,
     )
-    target = Output(runs=runs_dir, file=output, fail_under=fail_under, as_json=as_json)
+    reports = Reports(output)
+    target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
     return run_evaluation(settings, target)

@@ -6,6 +6,7 @@ import sys
 import threading
 import time
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from types import TracebackType
 from typing import TYPE_CHECKING, Protocol, Self
@@ -21,6 +22,11 @@ if TYPE_CHECKING:
     from rich.console import RenderableType
 
 
+#: A wait that is worth a line, and how long it is quiet after one.
+NOTABLE_SECONDS = 1.0
+QUIET_SECONDS = 10.0
+
+
 class Display(Protocol):
     """An observer of a run that is a context manager."""
 
@@ -33,6 +39,7 @@ class Display(Protocol):
     ) -> None: ...
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
@@ -49,6 +56,7 @@ class _Base:
     def __exit__(self, *_: object) -> None: ...
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
 
 
 class JsonLines(_Base):
@@ -62,20 +70,38 @@ class JsonLines(_Base):
         del result["output"]  # a model's words are in the run, not in its monitor
         self._write({"event": "trial", **result})
 
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
+        if seconds >= NOTABLE_SECONDS:
+            trial = {"task_id": task_id, "sample": sample}
+            self._write({"event": "waiting", **trial, "what": what, "seconds": round(seconds, 3)})
+
     def _write(self, event: object) -> None:
         echo(msgspec.json.encode(event).decode())
 
 
 class PlainLines(_Base):
-    """A line a trial on standard error, for logs; all of them up to 50, then every 2 %."""
+    """A line a trial on standard error, for logs; all of them up to 50, then every 2 %.
+
+    Of long waits one line now and then, for whoever wonders why nothing happens.
+    """
 
     def __init__(self) -> None:
         self._total, self._done, self._passed = 0, 0, 0
+        self._lock = threading.Lock()
+        self._quiet_until = 0.0
 
     def planned(self, total: int, done: int) -> None:
         self._total, self._done = total, done
         resumed = f", {done} done already" if done else ""
         echo(f"{total} trials{resumed}", err=True)
+
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
+        with self._lock:
+            now = time.monotonic()
+            if seconds < NOTABLE_SECONDS or now < self._quiet_until:
+                return
+            self._quiet_until = now + QUIET_SECONDS
+        echo(f"{one_line(task_id)}#{sample} {first_line(what, 160)}", err=True)
 
     def finished(self, record: TrialRecord) -> None:
         self._done += 1
@@ -101,6 +127,7 @@ class LiveDisplay(_Base):
 
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], float] = {}
+        self._doing: dict[tuple[str, int], str] = {}
         self._counts: Counter[str] = Counter()
         self._errors: Counter[str] = Counter()
         self._total, self._resumed, self._cost = 0, 0, 0.0
@@ -126,9 +153,14 @@ class LiveDisplay(_Base):
         with self._lock:
             self._running[task_id, sample] = time.monotonic()
 
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
+        with self._lock:
+            self._doing[task_id, sample] = what
+
     def finished(self, record: TrialRecord) -> None:
         with self._lock:
             self._running.pop((record.task_id, record.sample), None)
+            self._doing.pop((record.task_id, record.sample), None)
             self._counts[record.status] += 1
             self._cost += record.cost or 0.0
             if record.error is not None:
@@ -142,7 +174,7 @@ class LiveDisplay(_Base):
 
         with self._lock:
             running = sorted(self._running.items(), key=lambda item: item[1])[:8]
-            counts, errors = dict(self._counts), dict(self._errors)
+            counts, errors, doing = dict(self._counts), dict(self._errors), dict(self._doing)
         judged = counts.get("passed", 0) + counts.get("failed", 0)
         done = self._resumed + sum(counts.values())
         rate = f"{counts.get('passed', 0) / judged:.1%}" if judged else "–"
@@ -163,7 +195,9 @@ class LiveDisplay(_Base):
             lines.append(Text(f"errors: {kinds}", style="yellow"))
         now = time.monotonic()
         for (task_id, sample), since in running:
-            lines.append(Text(f"  {now - since:6.1f}s  {one_line(task_id)}#{sample}", style="dim"))
+            line = f"  {now - since:6.1f}s  {one_line(task_id)}#{sample}"
+            what = first_line(doing.get((task_id, sample), ""), 100)
+            lines.append(Text(f"{line}  {what}", style="dim", overflow="ellipsis", no_wrap=True))
         return Group(*lines)
 
 
@@ -177,43 +211,68 @@ def money(cost: float | None) -> str:
     return "unknown" if cost is None else f"${cost:.4f}"
 
 
-def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
-    """The end of a run: rate with interval, errors apart, cost, times, reasons, next commands."""
+def headline(result: EvalResult) -> str:
+    """A rate with its interval; bounds where verdicts are missing; neither without a verdict."""
+    name = one_line(result.benchmark)
+    missing = f"{result.errored} errors"
+    if result.not_run:
+        missing += f", {result.not_run} not run"
+    if result.interval is None:
+        return f"{name}: no verdicts: {missing}"
     low, high = result.interval
-    echo("")
-    echo(
-        f"{one_line(result.benchmark)}: {result.pass_rate:.1%} passed "
-        f"({result.passed} of {result.total}; 95% interval {low:.1%} to {high:.1%})"
+    share = f"{result.passed} of {result.judged}; 95% interval {low:.1%} to {high:.1%}"
+    if not (result.errored or result.not_run):
+        return f"{name}: {result.pass_rate:.1%} passed ({share})"
+    worst, best = result.bounds
+    return (
+        f"{name}: between {worst:.1%} and {best:.1%} passed (no verdict: {missing})\n"
+        f"  of those with a verdict {result.passed / result.judged:.1%} passed ({share})"
     )
+
+
+def _costs(result: EvalResult) -> str:
+    """What the stored trials cost, and what was paid beside them."""
+    beside = result.spent - (result.total_cost or 0.0)
+    if result.total_cost is None or beside < 1e-9:
+        return money(result.total_cost)
+    return f"{money(result.total_cost)} (and at most {money(beside)} for trials that were cut off)"
+
+
+def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
+    """The end of a run, as `summary_lines` has it."""
+    echo("")
+    for line in summary_lines(result, samples=samples, elapsed=elapsed):
+        echo(line)
+
+
+def summary_lines(
+    result: EvalResult, *, samples: int = 1, elapsed: float | None = None
+) -> Iterator[str]:
+    """Rate with interval, errors apart, cost, times, reasons, next commands."""
+    yield headline(result)
     for k in dict.fromkeys((samples,)):
         at, hat = result.pass_at(k), result.pass_hat(k)
         if k > 1 and at is not None and hat is not None:
-            echo(f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
+            yield (f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
     if (corrected := result.corrected_pass_rate) is not None:
-        echo(f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
-    if result.errored or result.not_run:
-        worst, best = result.bounds
-        echo(
-            f"  no verdict: {result.errored} errors, {result.not_run} not run; "
-            f"the rate lies between {worst:.1%} and {best:.1%}"
-        )
+        yield (f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
     usage = result.usage
     p50, p95 = result.durations()
     wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""
-    echo(
-        f"  cost {money(result.total_cost)}   tokens {usage.input_tokens:,} in, "
+    yield (
+        f"  cost {_costs(result)}   tokens {usage.input_tokens:,} in, "
         f"{usage.output_tokens:,} out   seconds a trial p50 {p50:.2f}, p95 {p95:.2f}{wall}"
     )
     reasons = result.reasons()
     if reasons:
-        echo("  why not:")
+        yield ("  why not:")
         for why, count in reasons:
-            echo(f"    {count:>5} × {why}")
+            yield (f"    {count:>5} × {why}")
     if result.stopped:
-        echo(f"  stopped early: {first_line(result.stopped, 300)}")
+        yield (f"  stopped early: {first_line(result.stopped, 300)}")
     if str(result.store.path) != ":memory:":
-        echo(f"  run: {result.store.path}")
+        yield (f"  run: {result.store.path}")
         name = Path(result.store.path).stem
-        echo(f"  next: chimera runs show {name}   chimera compare {name} OTHER")
+        yield (f"  next: chimera runs show {name}   chimera compare {name} OTHER")
         if result.errored or result.not_run:
-            echo(f"        chimera eval --resume {name}   (runs what has no verdict)")
+            yield (f"        chimera eval --resume {name}   (runs what has no verdict)")

@@ -9,8 +9,14 @@ from typing import Any
 import click
 from click.core import ParameterSource
 
-from chimera.cli.evaluation import Output, run_evaluation
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.evaluation import Output, Reports, run_evaluation
+from chimera.cli.options import (
+    config_option,
+    json_option,
+    option,
+    report_options,
+    runs_dir_option,
+)
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
 from chimera.eval.runs.files import find_run, runs_dir
@@ -57,6 +63,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
         help="decided: stop when better or worse than --against is shown.")  # fmt: skip
 @option("--alpha", type=SHARE, default=0.05, help="Chance that --until decided is wrong.")
 @option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
+@report_options
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
@@ -68,6 +75,9 @@ def command(
     resume: str | None,
     runs_dir: Path | None,
     output: Path | None,
+    junit: Path | None,
+    ctrf: Path | None,
+    github: bool | None,
     fail_under: float | None,
     dry_run: bool,
     as_json: bool,
@@ -87,7 +97,7 @@ def command(
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
-    3 some trials have no verdict, 130 interrupted.
+    3 some trials have no verdict, 4 no place to write to, 130 interrupted, 143 terminated.
     """
     if given["against"]:
         given["against"] = str(_against(given["against"], runs_dir))
@@ -97,7 +107,8 @@ def command(
         settings = RunSettings(**given)
     else:
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
-    target = Output(runs_dir, resume, output, fail_under, as_json, dry_run)
+    reports = Reports(output, junit, ctrf, github)
+    target = Output(runs_dir, resume, reports, fail_under, as_json, dry_run)
     return run_evaluation(settings, target, api_key=api_key)
 
 

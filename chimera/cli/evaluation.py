@@ -2,27 +2,58 @@
 
 from __future__ import annotations
 
+import os
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import click
 import msgspec
 
-from chimera.cli.display import create_display, print_summary
-from chimera.cli.terminal import echo
-from chimera.errors import ExitCode
+from chimera.cli.display import create_display, headline, print_summary
+from chimera.cli.terminal import Terminated, echo
+from chimera.errors import ExitCode, StoreError
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Interrupted
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
     exit_code,
-    interruption,
+    how_to_go_on,
     prepare,
     write_output,
+    write_report,
 )
+from chimera.eval.runs.ci import ctrf, github_commands, junit, step_summary
+from chimera.eval.runs.files import discard_if_empty
 from chimera.eval.runs.result import EvalResult
-from chimera.text import one_line
+from chimera.eval.runs.store import RunStore
+from chimera.text import one_line, printable
+
+
+@dataclass(frozen=True, slots=True)
+class Reports:
+    """What is written of a finished run beside its file."""
+
+    file: Path | None = None
+    junit: Path | None = None
+    ctrf: Path | None = None
+    github: bool | None = None  # None: where GitHub's runner says that it is one
+
+    def write(self, result: EvalResult) -> None:
+        if self.file is not None:
+            write_output(result, self.file)
+        for path, lines in ((self.junit, junit), (self.ctrf, ctrf)):
+            if path is not None:
+                text = "".join(f"{line}\n" for line in lines(result.store))
+                write_report(result, path, text.encode())
+        wanted = os.environ.get("GITHUB_ACTIONS") == "true" if self.github is None else self.github
+        if wanted:
+            for line in github_commands(result, headline(result)):
+                click.echo(printable(line), err=True)
+            if page := os.environ.get("GITHUB_STEP_SUMMARY"):
+                with Path(page).open("a", encoding="utf-8") as file:
+                    file.write(step_summary(result, headline(result)))
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +62,7 @@ class Output:
 
     runs: Path | None = None
     resume: str | None = None
-    file: Path | None = None
+    reports: Reports = Reports()
     fail_under: float | None = None
     as_json: bool = False
     dry_run: bool = False
@@ -48,33 +79,50 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
 
 def drive(prepared: PreparedRun, output: Output) -> int:
     """Run under a display, then write, print and gate the result."""
+    store = prepared.open_store(output.runs, output.resume)
+    try:
+        return _driven(prepared, store, output)
+    finally:
+        if output.resume is None:
+            discard_if_empty(store)
+        store.close()
+
+
+def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
     began = time.monotonic()
     if prepared.until is not None:
         echo(f"until decided: {prepared.until.test.guarantee}", err=True)
-    with prepared.open_store(output.runs, output.resume) as store:
-        try:
-            with create_display(as_json=output.as_json) as display:
-                result = prepared.harness(store, display).run()
-        except Interrupted:
-            echo(f"\n{interruption(store)}", err=True)
-            return ExitCode.INTERRUPTED
-        if output.file is not None:
-            write_output(result, output.file)
-        if output.as_json:
-            summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
-            if prepared.until is not None:
-                summary["decision"] = prepared.until.test.decision
-            echo(msgspec.json.encode(summary).decode())
-        else:
-            elapsed = time.monotonic() - began
-            print_summary(result, samples=prepared.samples, elapsed=elapsed)
-            _print_decision(prepared, result)
-        decided = prepared.until is not None and prepared.until.test.decision is not None
-        code = exit_code(result, output.fail_under, decided=decided)
-        if code is ExitCode.GATE:
-            rate = f"{result.pass_rate:.4f} is under --fail-under {output.fail_under:g}"
-            echo(f"gate not met: {rate}", err=True)
-        return code
+    code: ExitCode | None = None
+    try:
+        with create_display(as_json=output.as_json) as display:
+            result = prepared.harness(store, display).run()
+    except Interrupted as interruption:
+        terminated = isinstance(interruption.__cause__, Terminated)
+        code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
+        echo(f"\nInterrupted: {how_to_go_on(store)}", err=True)
+        result = EvalResult.of(store, stopped="interrupted")
+    except StoreError as error:
+        raise StoreError(f"{error}; {how_to_go_on(store)}") from None
+    output.reports.write(result)
+    if output.as_json:
+        summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
+        if prepared.until is not None:
+            summary["decision"] = prepared.until.test.decision
+        echo(msgspec.json.encode(summary).decode())
+    elif result.total:
+        elapsed = time.monotonic() - began
+        print_summary(result, samples=prepared.samples, elapsed=elapsed)
+        _print_decision(prepared, result)
+    decided = prepared.until is not None and prepared.until.test.decision is not None
+    return code if code is not None else _gated(result, output.fail_under, decided=decided)
+
+
+def _gated(result: EvalResult, fail_under: float | None, *, decided: bool) -> ExitCode:
+    code = exit_code(result, fail_under, decided=decided)
+    if code is ExitCode.GATE:
+        rate = f"{result.pass_rate:.4f} is under --fail-under {fail_under:g}"
+        echo(f"gate not met: {rate}", err=True)
+    return code
 
 
 def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:

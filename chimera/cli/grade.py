@@ -8,8 +8,14 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimera.cli.evaluation import Output, drive
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.evaluation import Output, Reports, drive
+from chimera.cli.options import (
+    config_option,
+    json_option,
+    option,
+    report_options,
+    runs_dir_option,
+)
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.regrade import Regraded, grade_again, prepare_predictions
@@ -29,6 +35,7 @@ from chimera.text import one_line
 @option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@report_options
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @runs_dir_option
 @json_option
@@ -44,6 +51,9 @@ def command(
     concurrency: int | None,
     check: bool,
     fail_under: float | None,
+    junit: Path | None,
+    ctrf: Path | None,
+    github: bool | None,
     output: Path | None,
     runs_dir: Path | None,
     as_json: bool,
@@ -82,7 +92,8 @@ def command(
         environment=environment,
         option=options,
     )
-    target = Output(runs=runs_dir, file=output, fail_under=fail_under, as_json=as_json)
+    reports = Reports(output, junit, ctrf, github)
+    target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
     prepared, unanswered = prepare_predictions(settings, predictions)
     code = drive(prepared, target)
     if unanswered and not as_json:

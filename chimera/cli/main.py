@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import contextlib
+import errno
 import importlib
+import os
+import signal
 import sys
+import threading
 from collections.abc import Sequence
 from typing import NoReturn
 
 import click
 
 from chimera import __version__
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ChimeraError, ExitCode
 
 #: name → (module with `command`, the line `chimera --help` shows)
@@ -28,6 +33,10 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
+#: How it shows that a file, or standard output, cannot be written.
+_UNWRITABLE = frozenset(
+    {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
+)
 PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
 
 
@@ -66,23 +75,50 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exit codes are those of docs/running.md."""
+    if threading.current_thread() is threading.main_thread():
+        signal.signal(signal.SIGTERM, _terminate)
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
+        sys.stdout.flush()
     except click.exceptions.Abort:
         sys.exit(ExitCode.INTERRUPTED)
     except click.ClickException as error:
         error.show()
         sys.exit(ExitCode.USAGE)
-    except KeyboardInterrupt:
-        echo("chimera: interrupted", err=True)
-        sys.exit(ExitCode.INTERRUPTED)
+    except KeyboardInterrupt as interruption:
+        _say("interrupted")
+        terminated = isinstance(interruption, Terminated)
+        sys.exit(ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED)
     except ChimeraError as error:
-        echo(f"chimera: {error}", err=True)
+        _say(str(error))
         sys.exit(error.exit_code)
     except BrokenPipeError:  # the reader of a pipe has seen enough
         sys.stderr.close()
         sys.exit(ExitCode.DONE)
+    except OSError as error:
+        if error.errno not in _UNWRITABLE:
+            raise
+        _say(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
+        _forget_output()
+        sys.exit(ExitCode.UNWRITABLE)
     sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+
+
+def _terminate(*_: object) -> NoReturn:
+    raise Terminated
+
+
+def _say(message: str) -> None:
+    with contextlib.suppress(OSError):  # standard error may be full, too
+        echo(f"chimera: {message}", err=True)
+
+
+def _forget_output() -> None:
+    """Let nothing be written to standard output when the process ends: it would fail once more."""
+    with contextlib.suppress(OSError, ValueError):
+        nowhere = os.open(os.devnull, os.O_WRONLY)
+        os.dup2(nowhere, sys.stdout.fileno())
+        os.close(nowhere)
 
 
 if __name__ == "__main__":

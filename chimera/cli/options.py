@@ -59,4 +59,22 @@ runs_dir_option = option(
     type=click.Path(path_type=Path, file_okay=False),
     help="Where runs are kept (default: ./runs).",
 )
+_REPORTS = (
+    option("--junit", type=click.Path(path_type=Path), help="Write JUnit XML to this file."),
+    option("--ctrf", type=click.Path(path_type=Path), help="Write CTRF JSON to this file."),
+    option(
+        "--github/--no-github",
+        default=None,
+        help="Annotations and step summary for GitHub (default: where GITHUB_ACTIONS is set).",
+    ),
+)
+
+
+def report_options(command: CommandT) -> CommandT:
+    """The options for continuous integration."""
+    for each in reversed(_REPORTS):
+        command = each(command)
+    return command
+
+
 json_option = option("--json", "as_json", is_flag=True, help="Machine-readable output.")

@@ -2,15 +2,18 @@
 
 from __future__ import annotations
 
-from pathlib import Path
+from typing import Any
 
 import click
 
-from chimera.cli.evaluation import Output, run_evaluation
-from chimera.cli.options import json_option, option, runs_dir_option
-from chimera.errors import UsageError
+from chimera.cli.eval import command as evaluation
+from chimera.cli.options import option
+from chimera.cli.terminal import echo
 from chimera.eval.registry import flavour
-from chimera.eval.run import RunSettings
+from chimera.eval.run import assume_models
+
+#: Options of `chimera eval` that mean something else here, or nothing.
+LEFT_OUT = ("benchmark", "agent", "limit", "resume")
 
 
 def group(preset: str) -> click.Group:
@@ -21,43 +24,38 @@ def group(preset: str) -> click.Group:
 
     @preset_group.command("bench")
     @click.argument("benchmark")
-    @option("--model", "-m", help="provider/model, e.g. local/smollm2.")
-    @option("--bench-limit", "--limit", "limit", type=click.IntRange(0), default=5,
-            help="Tasks to run; 0 is the whole set.")  # fmt: skip
+    @option("--bench-limit", "--limit", "-l", "limit", default="5",
+            help="Tasks to run: N, a range A:B, or 0 for the whole set.")  # fmt: skip
     @option("--language", help="Only this language, where the benchmark has several.")
-    @option("--dataset", help="The data set's file or directory.")
-    @option("--environment", "-e", help="none, local, bubblewrap, docker, …")
-    @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
-    @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Results as JSON.")
-    @runs_dir_option
-    @json_option
+    @click.pass_context
     def bench(
-        *,
+        context: click.Context,
+        /,
         benchmark: str,
-        model: str | None,
-        limit: int,
+        limit: str,
         language: str | None,
-        dataset: str | None,
-        environment: str | None,
-        options: tuple[str, ...],
-        output: Path | None,
-        runs_dir: Path | None,
-        as_json: bool,
+        model: str | None,
+        option: tuple[str, ...],
+        **given: Any,
     ) -> int:
-        """Run BENCHMARK with this preset."""
-        if not model:
-            raise UsageError(f"which model? Give --model, e.g. --model local/smollm2 for {preset}")
+        """Run BENCHMARK with this preset, by the options of `chimera eval`."""
+        name = flavour(preset, benchmark)
         if language is not None:
-            options = (*options, f"language={language}")
-        settings = RunSettings(
-            benchmark=flavour(preset, benchmark),
-            dataset=dataset,
-            model=model,
+            option = (*option, f"language={language}")
+        if model is None:
+            assumed = assume_models(name, option)
+            model, option = assumed.model, (*option, *assumed.options)
+            echo(assumed.note, err=True)
+        code: int = context.invoke(
+            evaluation,
+            benchmark=name,
             agent=preset,
-            limit=str(limit) if limit else None,
-            environment=environment,
-            option=options,
+            limit=None if limit == "0" else limit,
+            model=model,
+            option=option,
+            **given,
         )
-        return run_evaluation(settings, Output(runs=runs_dir, file=output, as_json=as_json))
+        return code
 
+    bench.params += [known for known in evaluation.params if known.name not in LEFT_OUT]
     return preset_group

@@ -2,25 +2,30 @@
 
 from __future__ import annotations
 
+import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 import click
 import msgspec
 
-from chimera.cli.display import money, print_summary
+from chimera.cli.display import money, summary_lines
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_text
-from chimera.eval.runs.files import SUFFIX, find_run, runs_dir
+from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
 from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
-from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import TrialRecord
-from chimera.text import file_name, first_line, one_line
+from chimera.eval.values import Submission, TrialRecord, Verdict
+from chimera.text import file_name, first_line, one_line, printable, shortened
+from chimera.types import Step
+
+SECTION_CHARACTERS = 20_000
 
 
 @click.group("runs")
@@ -47,7 +52,7 @@ def list_runs(*, runs_dir: Path | None, as_json: bool, last: int | None, **filte
     """
     directory = _directory(runs_dir)
     found = []
-    for summary in read_summaries(sorted(directory.glob(f"*{SUFFIX}"))):
+    for summary in read_summaries(run_files(directory)):
         if isinstance(summary, UsageError):
             echo(f"left out: {first_line(str(summary))}", err=True)
         else:
@@ -111,7 +116,7 @@ def show(
             if as_json:
                 echo(msgspec.json.encode(record).decode())
             else:
-                _print_trial(store, record)
+                _page(_trial_lines(store, record))
             return
         result = EvalResult.of(store)
         trials = (t for t in result.iter_results() if status is None or t.status == status)
@@ -119,55 +124,86 @@ def show(
             document = {**result.summary(), "results": list(trials)}
             echo(msgspec.json.encode(document).decode())
             return
-        for trial in trials:
-            why = f"  {first_line(trial.why)}" if trial.why else ""
-            echo(f"{trial.status:<6}  {one_line(trial.task_id)}#{trial.sample}{why}")
-        print_summary(result, samples=store.manifest().get("samples", 1))
+        samples = store.manifest().get("samples", 1)
+        lines = (_trial_line(trial) for trial in trials)
+        _page(chain(summary_lines(result, samples=samples), [""], lines))
 
 
-def _print_trial(store: RunStore, record: TrialRecord) -> None:
-    echo(f"task       {one_line(record.task_id)}  (sample {record.sample})")
-    echo(f"status     {record.status}")
-    echo(f"why        {record.why or '–'}")
-    echo(f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}")
-    echo(
+def _page(lines: Iterable[str]) -> None:
+    """Print lines; on a terminal, through the user's pager."""
+    if sys.stdout.isatty():
+        click.echo_via_pager(f"{printable(line)}\n" for line in lines)
+    else:
+        for line in lines:
+            echo(line)
+
+
+def _trial_line(trial: TaskEvalResult) -> str:
+    why = f"  {first_line(trial.why)}" if trial.why else ""
+    return f"{trial.status:<6}  {one_line(trial.task_id)}#{trial.sample}{why}"
+
+
+def _trial_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
+    """A trial whole: what it came to first, then what decided, then how it went."""
+    yield f"task       {one_line(record.task_id)}  (sample {record.sample})"
+    yield f"status     {record.status}"
+    yield f"why        {record.why or '–'}"
+    yield f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}"
+    yield (
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
         f"{record.usage.input_tokens} + {record.usage.output_tokens} tokens, {money(record.cost)}"
     )
     if record.stop_reason:
-        echo(f"stopped    {one_line(record.stop_reason)}")
-    _section("prompt", store.task_prompt(record.task_id))
+        yield f"stopped    {one_line(record.stop_reason)}"
+    yield from _section("prompt", store.task_prompt(record.task_id))
     if record.submission is not None:
-        if record.submission.raw is not None and record.submission.raw != record.submission.text:
-            _section("reply", record.submission.raw)
-        _section(f"submission ({record.submission.form})", record.submission.text)
-        if record.submission.data is not None:
-            _section("submission data", msgspec.json.encode(record.submission.data).decode())
+        yield from _submission_lines(record.submission)
     if record.verdict is not None:
-        if record.verdict.metrics:
-            _section("metrics", msgspec.json.encode(record.verdict.metrics).decode())
-        for name, content in record.verdict.evidence.items():
-            if isinstance(content, bytes):
-                echo(
-                    f"\nevidence   {one_line(name)} ({len(content):,} bytes; --save DIR writes it)"
-                )
-            else:
-                text = (
-                    content if isinstance(content, str) else msgspec.json.encode(content).decode()
-                )
-                _section(f"evidence: {name}", text)
+        yield from _verdict_lines(record.verdict)
+    before = record.started
     for number, step in enumerate(record.trajectory, 1):
         calls = "".join(
             f"\n→ {call.name} {call.raw_arguments or dict(call.arguments or {})}"
             for call in step.message.tool_calls
         )
-        _section(f"step {number}: {step.message.role}", step.message.content + calls)
+        title = f"step {number}: {step.message.role}{_expense(step, before)}"
+        yield from _section(title, step.message.content + calls)
+        before = step.timestamp or before
 
 
-def _section(title: str, text: str) -> None:
+def _expense(step: Step, before: float) -> str:
+    """What a step took: seconds since the one before, and of a model's the tokens and the cost."""
+    parts = [f"{max(0.0, step.timestamp - before):.1f} s"] if step.timestamp and before else []
+    if step.usage.total_tokens:
+        parts.append(f"{step.usage.input_tokens} + {step.usage.output_tokens} tokens")
+        parts.append(money(step.cost))
+    return f"  ({', '.join(parts)})" if parts else ""
+
+
+def _submission_lines(submission: Submission) -> Iterator[str]:
+    if submission.raw is not None and submission.raw != submission.text:
+        yield from _section("reply", submission.raw)
+    yield from _section(f"submission ({submission.form})", submission.text)
+    if submission.data is not None:
+        yield from _section("submission data", msgspec.json.encode(submission.data).decode())
+
+
+def _verdict_lines(verdict: Verdict) -> Iterator[str]:
+    if verdict.metrics:
+        yield from _section("metrics", msgspec.json.encode(verdict.metrics).decode())
+    for name, content in verdict.evidence.items():
+        if isinstance(content, bytes):
+            size = f"{len(content):,} bytes; --save DIR writes it"
+            yield f"\nevidence   {one_line(name)} ({size})"
+        else:
+            text = content if isinstance(content, str) else msgspec.json.encode(content).decode()
+            yield from _section(f"evidence: {name}", text)
+
+
+def _section(title: str, text: str) -> Iterator[str]:
     if text:
-        echo(f"\n── {one_line(title)} " + "─" * max(0, 70 - len(title)))
-        echo(text if len(text) < 20_000 else text[:20_000] + f"\n… {len(text):,} characters")
+        yield f"\n── {one_line(title)} " + "─" * max(0, 70 - len(title))
+        yield shortened(text, SECTION_CHARACTERS)
 
 
 def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
@@ -206,7 +242,7 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
 
     \b
     Texts:        jsonl, json, csv (no cell is a formula), predictions (to be graded again),
-                  otlp (OpenTelemetry spans, a request a line)
+                  junit, ctrf, otlp (OpenTelemetry spans, a request a line)
     Files:        parquet, inspect (Inspect AI's .eval)
     Directories:  atif (trajectories), every-eval-ever
     Benchmarks':  what the official program writes: human-eval, evalplus (its two benchmarks),
@@ -232,8 +268,7 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
 def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
     """Remove stored RUNS."""
     for path in [find_run(name, _directory(runs_dir)) for name in runs]:
-        for file in (path, path.with_name(path.name + "-wal"), path.with_name(path.name + "-shm")):
-            file.unlink(missing_ok=True)
+        remove_run(path)
         echo(f"removed {path}")
 
 

@@ -12,7 +12,7 @@ import msgspec
 from chimera.cli.options import option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
-from chimera.eval.runs.files import SUFFIX, find_run, runs_dir
+from chimera.eval.runs.files import find_run, run_files, runs_dir
 from chimera.eval.runs.overview import RunSummary, Table, read_summaries, table_of
 from chimera.text import one_line
 
@@ -40,7 +40,7 @@ def command(*, runs: tuple[str, ...], kind: str, runs_dir: Path | None) -> None:
       chimera table --format latex > results.tex
     """
     directory = _directory(runs_dir)
-    paths = [find_run(name, directory) for name in runs] or sorted(directory.glob(f"*{SUFFIX}"))
+    paths = [find_run(name, directory) for name in runs] or run_files(directory)
     found = []
     for summary in read_summaries(paths):
         if isinstance(summary, UsageError):

@@ -210,11 +210,12 @@ class Machine(Environment, ABC):
     def read_text(self, path: str) -> str:
         return self.read_file(path).decode("utf-8", "replace")
 
-    def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
+    def run_tests(self, command: str | Sequence[str] = (), *, timeout: float = 600.0) -> TestResult:
         """Run a test command and read its JUnit report; no report is no pass.
 
         `{report}` in the command stands for the path of the report; a command without it must be
-        pytest's, which gets `--junitxml`.
+        pytest's, which gets `--junitxml`. A list is one of test files for pytest; without any, it
+        runs all it finds.
         """
         from chimera.environments.testing import run_tests
 

@@ -21,6 +21,7 @@ from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Self
 
+from chimera.activity import doing
 from chimera.confinement.cgroups import start_time
 from chimera.environments import tar_streams
 from chimera.environments.base import READ_BYTES, EnvironmentSpec
@@ -137,7 +138,8 @@ class Engine:
         image = image_map().get(wanted, wanted)
         if self._known(image) is not None:
             return image
-        pulled = self.call("pull", image, timeout=3600)
+        with doing(f"pulling the image {image}"):
+            pulled = self.call("pull", image, timeout=3600)
         if pulled.returncode:
             said = pulled.stderr.decode("utf-8", "replace").strip()
             raise EnvironmentFault(
@@ -152,7 +154,7 @@ class Engine:
         image = f"chimera-build:{context_digest(context)}"
         with _builds_lock:
             lock = _builds.setdefault(image, threading.Lock())
-        with lock:
+        with doing(f"building the image of {context.name}"), lock:
             if self._known(image) is None:
                 self._build(context, image)
         if tag is not None:
@@ -165,7 +167,10 @@ class Engine:
             # The step that failed is at the end of the one stream, what it came to of the other.
             log = done.stdout.decode("utf-8", "replace").strip()[-BUILD_LOG:]
             said = done.stderr.decode("utf-8", "replace").strip()[-BUILD_LOG:]
-            raise EnvironmentFault(f"docker build: {log}\n{said}", retryable=passing(said))
+            last = (said or log).splitlines()[-1:] or [f"exit code {done.returncode}"]
+            raise EnvironmentFault(
+                f"docker build: {last[0]}\n{log}\n{said}", retryable=passing(said)
+            )
 
     def workdir_of(self, image: str) -> str | None:
         """The image's own working directory, unless it is the root."""

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
+from collections.abc import Sequence
 from xml.etree import ElementTree
 
 from chimera.environments.base import Machine
@@ -15,10 +16,12 @@ REPORT_BYTES = 50 * 1024**2
 PYTEST = re.compile(r"(^|[\s/;&])(pytest|py\.test)(\s|$)")
 
 
-def run_tests(env: Machine, command: str, *, timeout: float) -> TestResult:
+def run_tests(env: Machine, command: str | Sequence[str], *, timeout: float) -> TestResult:
     """Counts and outcomes by name. No report, a broken one, or an exit code that contradicts it
     counts as an error, so that it is never a pass."""
     report = f"{secrets.token_hex(16)}.xml"
+    if not isinstance(command, str):
+        command = shlex.join(("python3", "-m", "pytest", "-q", *command))
     if "{report}" in command:
         command = command.replace("{report}", shlex.quote(report))
     elif PYTEST.search(command):

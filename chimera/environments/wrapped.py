@@ -73,7 +73,7 @@ class WrappedMachine(Machine):
     def list_files(self, pattern: str = "**/*") -> list[str]:
         return self.inner.list_files(pattern)
 
-    def run_tests(self, command: str, *, timeout: float = 600.0) -> TestResult:
+    def run_tests(self, command: str | Sequence[str] = (), *, timeout: float = 600.0) -> TestResult:
         return self.inner.run_tests(command, timeout=timeout)
 
     def copy_in(self, source: Path, target: str) -> None:

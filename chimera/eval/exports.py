@@ -14,6 +14,7 @@ from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
 from chimera.eval.data.rows import rows
 from chimera.eval.registry import adapters, benchmark_class
 from chimera.eval.run import RunSettings, stored_settings
+from chimera.eval.runs.ci import ctrf, junit
 from chimera.eval.runs.formats.atif import trajectory_document
 from chimera.eval.runs.formats.every_eval_ever import write_every_eval_ever
 from chimera.eval.runs.formats.inspect_log import write_inspect_log
@@ -157,6 +158,8 @@ TEXTS: Mapping[str, Callable[[RunStore], Iterator[str]]] = {
     "predictions": _predictions,
     "csv": csv_lines,
     "otlp": otlp_lines,
+    "junit": junit,
+    "ctrf": ctrf,
 }
 FILES: Mapping[str, Callable[[RunStore, Path], None]] = {
     "parquet": write_parquet,

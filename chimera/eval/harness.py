@@ -7,24 +7,32 @@ import inspect
 import os
 import re
 import time
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import asdict, dataclass, field
+from functools import partial
 from pathlib import Path
+from types import NoneType
 from typing import Any, Protocol
 
 import msgspec
 
 from chimera import __version__
-from chimera.agents.base import Agent, as_agent
+from chimera.activity import heard
+from chimera.agents import create_agent
+from chimera.agents.base import Agent, as_agent, checked_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
-from chimera.errors import UsageError
+from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.files import no_room_for
+from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
+from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
     StartBackend,
     Submitter,
@@ -42,16 +50,21 @@ __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"
 
 
 class Observer(Protocol):
-    """Told what happens in a run; `started` and `finished` may come from any thread."""
+    """Told what happens in a run; all but `planned` may come from any thread.
+
+    `doing` is what a trial does now ("" for nothing to tell), and how many seconds it will wait.
+    """
 
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
 class SilentObserver:
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
+    def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
 
 
@@ -67,12 +80,21 @@ class EnvironmentFactory(StartEnvironment):
         return NoEnvironment() if env is None else env
 
 
+_FIELD_KINDS: Mapping[str, tuple[type, ...]] = {
+    "samples": (int,),
+    "concurrency": (int, NoneType),
+    "limits": (TrialLimits,),
+    "budget": (int, float, NoneType),
+    "attempts": (int,),
+    "store": (RunStore, Path, str, NoneType),
+}
+
 #: A task, the number of its sample, and what answers it.
 Planned = tuple[Any, int, Agent | Submitter]
 
 
 class Interrupted(KeyboardInterrupt):
-    """Ctrl-C, after what was done has been stored."""
+    """Ctrl-C or the like (its cause), after what was done has been stored."""
 
 
 @dataclass
@@ -83,8 +105,8 @@ class Harness:
     with a `store` can be resumed.
     """
 
-    benchmark: Benchmark[Any]
-    agent: Agent | Submitter
+    benchmark: Benchmark[Any] | str
+    agent: Agent | Submitter | Callable[..., Any] | str
     env_factory: StartEnvironment | Callable[[], Environment | None] | str | None = None
     samples: int = 1
     concurrency: int | None = None
@@ -100,30 +122,59 @@ class Harness:
     breaker: int = 10
     #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
     until: UntilDecided | None = None
+    #: The same, for what every trial would meet: a wrong key, no connection.
+    first_breaker: int = 3
+    #: Of an agent that is given by its name.
+    model: str | None = None
+    _benchmark: Benchmark[Any] = field(init=False, repr=False)
+    _agent: Agent | Submitter = field(init=False, repr=False)
+
+    def __post_init__(self) -> None:
+        given = self.benchmark
+        self._benchmark = checked_benchmark(
+            create_benchmark(given) if isinstance(given, str) else given
+        )
+        self._agent = checked_agent(
+            named_agent(self.agent, self._benchmark, model=self.model)
+            if isinstance(self.agent, str)
+            else self.agent
+        )
+        for name, kinds in _FIELD_KINDS.items():
+            value = getattr(self, name)
+            if not isinstance(value, kinds) or isinstance(value, bool):
+                *most, last = (kind.__name__.replace("NoneType", "None") for kind in kinds)
+                expected = f"{', '.join(most)} or {last}" if most else last
+                raise UsageError(f"{name} is {value!r:.60}: expected {expected}")
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
         if self.samples < 1:
             raise UsageError(f"samples must be at least 1, got {self.samples}")
-        store = self._open_store()
-        budget = StoredBudget(self.budget, store) if self.budget is not None else None
         plan = self._plan()
         if not plan:
-            raise UsageError(f"{self.benchmark.name()}: no task to run")
+            raise UsageError(f"{self._benchmark.name()}: no task to run")
+        store = self._open_store()
+        with held(store.path):
+            return self._run(plan, store)
+
+    def _run(self, plan: Plan, store: RunStore) -> EvalResult:
+        budget = StoredBudget(self.budget, store)
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
         def work(spec: TrialSpec) -> TrialRecord:
-            self.observer.started(spec.task["id"], spec.sample)
-            return run_trial(spec, budget=budget, checkpoint=store.write)
+            trial = spec.task["id"], spec.sample
+            self.observer.started(*trial)
+            with heard(partial(self.observer.doing, *trial)):
+                return run_trial(spec, budget=budget, checkpoint=store.write)
 
         cores = os.cpu_count() or 1
-        workers = self.concurrency or min(32, cores * self.benchmark.trials_per_core)
+        workers = self.concurrency or min(32, cores * self._benchmark.trials_per_core)
         executor = ThreadExecutor(work, min(workers, len(plan)))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
-            benchmark=self.benchmark.name(),
+            benchmark=self._benchmark.name(),
             planned=len(plan),
             stopped=stopped or (self.until.reason if self.until else None),
         )
@@ -136,18 +187,27 @@ class Harness:
     ) -> str | None:
         """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
-        streak = _Streak(self.breaker)
+        streak = _Streak(self.breaker, self.first_breaker)
+        no_room = no_room_for(store.path)
+        if no_room:
+            raise StoreError(no_room)
         try:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
                     self.observer.finished(stored)
                     stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
-                    if stopped:
+                    no_room = no_room or no_room_for(store.path)
+                    if stopped or no_room:
                         executor.finish()
-        except KeyboardInterrupt:
+        except KeyboardInterrupt as interruption:
             close_open_environments()
-            raise Interrupted from None
+            raise Interrupted from interruption
+        except (OSError, StoreError):  # of the run's file, or of what the observer writes to
+            close_open_environments()
+            raise
+        if no_room:  # the trials that were under way have been stored in what was left
+            raise StoreError(no_room)
         return stopped
 
     def _decided(self, record: TrialRecord) -> str | None:
@@ -158,15 +218,15 @@ class Harness:
     def _plan(self) -> Plan:
         if self.predictions is not None:
             return self.predictions
-        tasks = self.benchmark.tasks() if self.tasks is None else self.tasks
+        tasks = self._benchmark.tasks() if self.tasks is None else self.tasks
         seen: set[str] = set()
         for task in tasks:
             if storable(task["id"]) != task["id"]:
-                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} is not text")
+                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} is not text")
             if task["id"] in seen:
-                raise UsageError(f"{self.benchmark.name()}: task id {task['id']!r} appears twice")
+                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} appears twice")
             seen.add(task["id"])
-        return _Rounds(tasks, self.samples, self.agent, by_task=self.until is not None)
+        return _Rounds(tasks, self.samples, self._agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = content_digest(self.identity())
@@ -176,7 +236,7 @@ class Harness:
             content = contents.get(task["id"]) or content_digest(task)
             if self.samples > 1:
                 contents[task["id"]] = content
-            own = "" if agent is self.agent else content_digest(as_agent(agent).identity())
+            own = "" if agent is self._agent else content_digest(as_agent(agent).identity())
             yield planned, content_digest([base, content, sample, own])
 
     def _count_done(self, plan: Plan, store: RunStore) -> int:
@@ -199,7 +259,7 @@ class Harness:
             if self.until is not None and self.until.reason:
                 return
             yield TrialSpec(
-                benchmark=self.benchmark,
+                benchmark=self._benchmark,
                 task=task,
                 sample=sample,
                 agent=agent,
@@ -213,10 +273,10 @@ class Harness:
     def identity(self) -> dict[str, JSON]:
         """Everything that could change an outcome, apart from the task itself."""
         return {
-            "benchmark": self.benchmark.name(),
-            "options": self.benchmark.options(),
-            "grader": self.benchmark.grader_version,
-            "agent": as_agent(self.agent).identity(),
+            "benchmark": self._benchmark.name(),
+            "options": self._benchmark.options(),
+            "grader": self._benchmark.grader_version,
+            "agent": as_agent(self._agent).identity(),
             "environment": _start_name(self.env_factory),
             "limits": asdict(self.limits),
         }
@@ -276,8 +336,8 @@ class _Streak:
     Only what no answer can bring about counts: ten hostile answers must not end a run.
     """
 
-    def __init__(self, limit: int) -> None:
-        self._limit, self._count, self._last = limit, 0, ""
+    def __init__(self, limit: int, first: int) -> None:
+        self._limit, self._first, self._count, self._last = limit, first, 0, ""
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":
@@ -285,12 +345,35 @@ class _Streak:
             return None
         if record.error.boundary == "budget":
             return f"the budget is used up: {record.error.message}"
-        fault = re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
+        everywhere = record.error.everywhere
+        fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
         self._count = self._count + 1 if fault == self._last else 1
         self._last = fault
-        if self._count >= self._limit:
+        if self._count >= (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
+
+
+def checked_benchmark(benchmark: object) -> Benchmark[Any]:
+    """The benchmark, or a `UsageError` that says what was expected."""
+    if isinstance(benchmark, Benchmark):
+        return benchmark
+    if isinstance(benchmark, type):
+        raise UsageError(f"the benchmark is a class: give an object of it, {benchmark.__name__}(…)")
+    raise UsageError(
+        f"the benchmark is {type(benchmark).__name__}: expected a name or an object of a class "
+        "derived from Benchmark"
+    )
+
+
+def named_agent(name: str, benchmark: Benchmark[Any], **settings: Any) -> Agent | Submitter:
+    """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
+    if name.partition(":")[0] in SUBMITTERS:
+        return create_submitter(name, settings.get("options") or {})
+    agent: Any = create_agent(name, others=SUBMITTERS, **settings)
+    if not isinstance(agent, (Agent, Submitter)):
+        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
+    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
 
 
 def content_digest(value: JSON) -> str:

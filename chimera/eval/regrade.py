@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import nullcontext
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,7 @@ from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.predictions import read_predictions
 from chimera.eval.harness import Planned
 from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
+from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
@@ -107,12 +109,13 @@ def grade_again(
         spec = TrialSpec(benchmark, tasks[before.task_id], before.sample, answer, start)
         return Regraded(before, replace(run_trial(spec), digest=before.digest))
 
-    for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
-        if regraded is None:
-            continue
-        if keep and regraded.after.verdict is not None:
-            store.replace_verdict(regraded.before, regraded.after.verdict)
-        yield regraded
+    with held(store.path) if keep else nullcontext():
+        for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
+            if regraded is None:
+                continue
+            if keep and regraded.after.verdict is not None:
+                store.replace_verdict(regraded.before, regraded.after.verdict)
+            yield regraded
 
 
 def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:

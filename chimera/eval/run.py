@@ -5,6 +5,7 @@ result = run(RunSettings(benchmark="human-eval", model="local/smollm2", limit="5
 
 from __future__ import annotations
 
+import os
 import platform
 import sys
 from collections import Counter
@@ -16,25 +17,27 @@ from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, as_agent, create_agent
+from chimera.agents import Agent, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available
-from chimera.errors import ExitCode, UsageError
+from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Harness, Observer, Planned, SilentObserver
-from chimera.eval.registry import create_benchmark
+from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
+from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.comparison import RunScores
-from chimera.eval.runs.files import find_run, new_run_path, runs_dir
+from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
-from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
+
+EMBEDDED_MODEL = "local/smollm2"
+MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
 
 
 @dataclass(frozen=True, slots=True)
@@ -166,13 +169,22 @@ class PreparedRun:
         return found
 
 
-def prepare(settings: RunSettings, *, api_key: str | None = None) -> PreparedRun:
+def prepare(
+    settings: RunSettings,
+    *,
+    api_key: str | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
+) -> PreparedRun:
     """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
 
-    `api_key` is no setting, so that it is never stored.
+    `api_key` is no setting, so that it is never stored. Objects of one's own count instead of the
+    settings' names.
     """
-    benchmark = settings.create_benchmark()
-    agent = chosen_agent(settings, benchmark, api_key=api_key)
+    if benchmark is None:
+        benchmark = settings.create_benchmark()
+    if agent is None:
+        agent = chosen_agent(settings, benchmark, api_key=api_key)
     tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
     environment = settings.environment or choose_backend(
         benchmark, needs_commands=as_agent(agent).needs_environment
@@ -191,13 +203,46 @@ def run(
     output: Path | None = None,
     observer: Observer | None = None,
     api_key: str | None = None,
+    benchmark: Benchmark[Any] | None = None,
+    agent: Agent | Submitter | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key)
-    result = prepared.harness(prepared.open_store(runs, resume), observer).run()
+    prepared = prepare(settings, api_key=api_key, benchmark=benchmark, agent=agent)
+    store = prepared.open_store(runs, resume)
+    try:
+        result = prepared.harness(store, observer).run()
+    except BaseException:
+        if resume is None:
+            discard_if_empty(store)
+        raise
     if output is not None:
         write_output(result, output)
     return result
+
+
+@dataclass(frozen=True, slots=True)
+class AssumedModels:
+    """What is taken where no model was named, and the line that says so."""
+
+    model: str
+    options: tuple[str, ...]  # of the benchmark: the models of its customers
+    note: str
+
+
+def assume_models(benchmark: str, options: Sequence[str] = ()) -> AssumedModels:
+    """The model of the usual variables, else the embedded one, which then plays customers too."""
+    named = (os.environ.get(variable) for variable in MODEL_VARIABLES)
+    model = next(filter(None, named), EMBEDDED_MODEL)
+    more: tuple[str, ...] = ()
+    cls = benchmark_class(benchmark)
+    if model == EMBEDDED_MODEL and issubclass(cls, DatasetBenchmark):
+        given = pairs(options, "--option")
+        roles = [each.name for each in fields(cls.option_type) if each.name.endswith("_model")]
+        preset = {each.name: each.default for each in fields(cls.option_type)}
+        more = tuple(f"{role}={model}" for role in roles if preset[role] and role not in given)
+    also = "".join(f", {text.partition('=')[0].replace('_', ' ')} too" for text in more)
+    note = f"no --model was given: {model}{also} (CHIMERA_MODEL names another)"
+    return AssumedModels(model, more, note)
 
 
 def stored_settings(
@@ -228,11 +273,9 @@ def chosen_agent(
 ) -> Agent | Submitter:
     """The agent of that name as the benchmark wants it, or what hands in answers by itself."""
     name = settings.agent or benchmark.default_agent
-    options = pairs(settings.agent_option, "--agent-option")
-    if name.partition(":")[0] in SUBMITTERS:
-        return create_submitter(name, options)
-    agent = create_agent(
+    agent = named_agent(
         name,
+        benchmark,
         model=settings.model,
         temperature=settings.temperature,
         max_steps=settings.max_steps,
@@ -241,15 +284,12 @@ def chosen_agent(
         base_url=settings.base_url,
         api_key=api_key,
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
-        options=options,
-        others=SUBMITTERS,
+        options=pairs(settings.agent_option, "--agent-option"),
     )
-    if not isinstance(agent, (Agent, Submitter)):
-        raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():
             provider.required_price()  # money cannot be kept of what has no known price
-    return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
+    return agent
 
 
 def until_decided(
@@ -317,12 +357,16 @@ def write_output(result: EvalResult, file: Path) -> None:
     document = {**result.summary(), "results": [msgspec.to_builtins(r) for r in result.results]}
     if result.stopped:
         document["stopped"] = result.stopped
-    content = msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n"
+    write_report(result, file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+
+
+def write_report(result: EvalResult, file: Path, content: bytes) -> None:
+    """A file about a run, written whole or not at all."""
     try:
         write_atomically(file, content)
     except OSError as error:
-        raise UsageError(
-            f"--output {file}: {error.strerror}; the run is stored all the same"
+        raise StoreError(
+            f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"
         ) from None
 
 
@@ -332,15 +376,15 @@ def exit_code(
     """Whether the run is complete, or has decided what it was to decide, and good enough."""
     if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
-    if fail_under is not None and result.pass_rate < fail_under:
+    if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 
 
-def interruption(store: RunStore) -> str:
-    """What to tell a person who interrupted the run of this store."""
+def how_to_go_on(store: RunStore) -> str:
+    """What is stored of a run that was cut short, and the command that does the rest."""
     partial = EvalResult.of(store)
-    return (
-        f"Interrupted: {partial.total} of {partial.planned} trials are stored.\n"
-        f"  Go on with: chimera eval --resume {Path(store.path)}"
-    )
+    if not partial.total and not partial.spent:
+        return "nothing was stored"
+    stored = f"{partial.total} of {partial.planned} trials are stored"
+    return f"{stored}; go on with: chimera eval --resume {Path(store.path)}"

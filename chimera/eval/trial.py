@@ -12,6 +12,7 @@ from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
+from chimera.activity import doing
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
@@ -167,10 +168,13 @@ def run_trial(
                 str(error),
                 error.retryable,
                 of_answer=account.blames_answer(error),
+                everywhere=error.everywhere,
             )
             if not failure.retryable or attempt >= spec.attempts:
                 return record(attempt, error=failure)
-            time.sleep(_backoff(attempt, error.retry_after))
+            wait = _backoff(attempt, error.retry_after)
+            with doing(f"attempt {attempt + 1} in {wait:.0f} s after {error}", seconds=wait):
+                time.sleep(wait)
 
 
 def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) -> Verdict:
@@ -246,6 +250,9 @@ def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | Non
         result = agent.run(prompt, env)
     else:
         result = _within(lambda: agent.run(prompt, env), seconds, env)
+    if not isinstance(result, (AgentResult, str)):
+        kind = type(result).__name__
+        raise AgentError(f"the agent returned {kind}, not a text or an AgentResult")
     return AgentResult(result) if isinstance(result, str) else result
 
 
@@ -273,16 +280,17 @@ def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> Re
 
 
 @contextmanager
-def _boundary(kind: type[RunError], doing: str) -> Iterator[None]:
+def _boundary(kind: type[RunError], phase: str) -> Iterator[None]:
     """Name an unexpected exception for the boundary it crossed; ours pass as they are."""
     try:
-        yield
+        with doing(phase):
+            yield
     except ChimeraError:
         raise
     except Exception as error:  # any code of users and adapters may fail in any way
         frame = traceback.extract_tb(error.__traceback__)[-1]
         place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
-        raise kind(f"{doing} failed: {type(error).__name__}: {error} ({place})") from error
+        raise kind(f"{phase} failed: {type(error).__name__}: {error} ({place})") from error
 
 
 def _close(env: Environment) -> None:

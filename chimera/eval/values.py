@@ -89,6 +89,8 @@ class TrialError:
     retryable: bool = False
     #: An answer, or what a model did, may have brought it about: no sign of a broken machine.
     of_answer: bool = field(default=False, compare=False)
+    #: Every other trial would meet it too.
+    everywhere: bool = field(default=False, compare=False)
 
 
 @dataclass(frozen=True, slots=True)

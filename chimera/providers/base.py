@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
+from chimera.activity import doing
 from chimera.errors import LimitReached, ProviderError, UsageError
 from chimera.providers.limiter import AdaptiveLimiter, limiter_for
 from chimera.providers.meter import CallRecord, Meter, current_meter
@@ -63,10 +64,12 @@ class CallFailed(ProviderError):
         retry_after: float | None = None,
         rate_limited: bool = False,
         maybe_charged: bool = False,
+        everywhere: bool = False,
     ) -> None:
         super().__init__(redact(message), retryable=retryable, retry_after=retry_after)
         self.rate_limited = rate_limited
         self.maybe_charged = maybe_charged
+        self.everywhere = everywhere
 
 
 class ContextOverflow(CallFailed):
@@ -132,9 +135,9 @@ class Provider(ABC):
         """
         meter = current_meter() or Meter()
         meter.check()
-        limited = meter.budget is not None or meter.limits.max_cost is not None
+        limited = meter.budget_bounded or meter.limits.max_cost is not None
         price = self.required_price() if limited else self.price()
-        if max_tokens is None and meter.budget is not None and price != FREE:
+        if max_tokens is None and meter.budget_bounded and price != FREE:
             max_tokens = DEFAULT_MAX_TOKENS
         request = Request(
             messages=tuple(messages),
@@ -199,18 +202,26 @@ class _Call:
                 left = self.meter.remaining_seconds()
                 if left == 0.0:
                     raise self._out_of_time() from error
-                if (error.retry_after or 0.0) > LONGEST_WAIT_SECONDS:
+                if (error.retry_after or 0.0) > LONGEST_WAIT_SECONDS or self._nobody(
+                    error, limiter
+                ):
                     error.retryable = False
                 if not error.retryable or self.attempts >= self.provider.attempts:
                     raise
                 wait = _backoff(self.attempts, error.retry_after)
                 if left is not None and wait >= left:
                     raise
-                time.sleep(wait)
+                with doing(f"waiting {wait:.0f} s after {error}", seconds=wait):
+                    time.sleep(wait)
+
+    def _nobody(self, error: CallFailed, limiter: AdaptiveLimiter) -> bool:
+        """Whether there was never anybody at the address, so that waiting will not help."""
+        return error.everywhere and not limiter.answered and self.attempts > 1
 
     def _attempt(self, limiter: AdaptiveLimiter) -> Response:
         """One attempt with its turn and its reservation, both given back whatever happens."""
-        began = limiter.acquire(self.meter.remaining_seconds())
+        with doing(f"waiting for a turn at {self.provider.name}"):
+            began = limiter.acquire(self.meter.remaining_seconds())
         if began is None:
             raise self._unanswered()
         try:

@@ -18,6 +18,7 @@ class AdaptiveLimiter:
     def __init__(self, initial: float = INITIAL_LIMIT, highest: float = HIGHEST_LIMIT) -> None:
         self.limit = initial
         self.running = 0
+        self.answered = False
         self._highest = highest
         self._halved_at = float("-inf")
         self._not_before = float("-inf")
@@ -45,6 +46,7 @@ class AdaptiveLimiter:
 
     def succeeded(self) -> None:
         with self._changed:
+            self.answered = True
             self.limit = min(self._highest, self.limit + 1.0 / self.limit)
             self._changed.notify()
 

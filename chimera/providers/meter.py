@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
+from typing import Any
 
+from chimera.activity import doing
 from chimera.errors import BudgetExceeded, LimitReached
 from chimera.types import Step, Usage
 
@@ -38,9 +41,12 @@ class CallRecord:
 
 
 class Budget:
-    """Money of a whole run. The worst case of a call is reserved before it is made."""
+    """Money of a whole run. The worst case of a call is reserved before it is made.
 
-    def __init__(self, total: float, spent: float = 0.0) -> None:
+    Without a `total` it is only an account.
+    """
+
+    def __init__(self, total: float | None, spent: float = 0.0) -> None:
         self.total = total
         self.spent = spent
         self.reserved = 0.0
@@ -53,17 +59,19 @@ class Budget:
         Raises `BudgetExceeded` when it does not fit and no running call can give money back.
         """
         end = None if timeout is None else time.monotonic() + timeout
+        total = math.inf if self.total is None else self.total
         with self._settled:
-            while self.spent + self.reserved + worst_case > self.total + 1e-12:
+            while self.spent + self.reserved + worst_case > total + 1e-12:
                 left = None if end is None else end - time.monotonic()
-                hopeless = self.spent + worst_case > self.total + 1e-12 or self._calls == 0
+                hopeless = self.spent + worst_case > total + 1e-12 or self._calls == 0
                 if hopeless or (left is not None and left <= 0):
                     raise BudgetExceeded(
                         f"the next call may cost ${worst_case:.4f}, but of the budget of "
-                        f"${self.total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
+                        f"${total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
                         "reserved"
                     )
-                self._settled.wait(left)
+                with doing("waiting for money that other calls have reserved"):
+                    self._settled.wait(left)
             self.reserved += worst_case
             self._calls += 1
 
@@ -75,10 +83,10 @@ class Budget:
             self.spent += actual
             self._settled.notify_all()
 
-    def __getstate__(self) -> dict[str, float]:
+    def __getstate__(self) -> dict[str, float | None]:
         return {"total": self.total, "spent": self.spent}
 
-    def __setstate__(self, state: dict[str, float]) -> None:
+    def __setstate__(self, state: dict[str, Any]) -> None:
         self.__init__(state["total"], state["spent"])  # type: ignore[misc]
 
 
@@ -95,6 +103,11 @@ class Meter:
     cost: float | None = 0.0  # None as soon as one call's price is unknown
     #: What the agent did so far, for a trial that ends in an error; agents may set it.
     trajectory: Sequence[Step] = ()
+
+    @property
+    def budget_bounded(self) -> bool:
+        """Whether the run's money is limited."""
+        return self.budget is not None and self.budget.total is not None
 
     def check(self) -> None:
         """Raise `LimitReached` when the trial may not make another call."""

@@ -22,6 +22,8 @@ from chimera.types import JSON
 CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
 #: Answers of a gateway whose upstream may have finished, and may bill, the work.
 MAYBE_CHARGED = frozenset({408, 502, 504, 520, 522, 524})
+#: A wrong key, no money, no right, no such model.
+REFUSED = frozenset({401, 402, 403, 404})
 MOST_BODY_BYTES = 64 * 1024**2
 SHOWN_CHARACTERS = 500
 
@@ -49,13 +51,17 @@ def talk(
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APITimeoutError as error:
         raise CallFailed(
-            f"{name}: no answer within {timeout:.0f} s", retryable=True, maybe_charged=_sent(error)
+            f"{name}: no answer within {timeout:.0f} s",
+            retryable=True,
+            maybe_charged=_sent(error),
+            everywhere=not _sent(error),
         ) from None
     except sdk.APIConnectionError as error:
         raise CallFailed(
             f"{name}: no connection: {error.__cause__ or error}",
             retryable=True,
             maybe_charged=_sent(error),
+            everywhere=not _sent(error),
         ) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise CallFailed(
@@ -78,6 +84,7 @@ def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFai
         retry_after=retry_after(headers),
         rate_limited=status in (429, 529) and not no_money,
         maybe_charged=status in MAYBE_CHARGED,
+        everywhere=status in REFUSED or no_money,
     )
 
 

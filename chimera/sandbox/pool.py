@@ -22,6 +22,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any, Literal
 
+from chimera.activity import doing
 from chimera.confinement.cgroups import Cgroup, Handles
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import launch
@@ -204,7 +205,9 @@ class Turns:
         with self._lock:
             self._waiting.append((permits, turn))
             self._admit()
-        turn.wait()
+        if not turn.is_set():
+            with doing("waiting for a free core"):
+                turn.wait()
         try:
             yield
         finally:

@@ -2,8 +2,14 @@
 
 from __future__ import annotations
 
+import os
+import sys
+from pathlib import Path
+
 import pytest
 
+from chimera.environments import start_environment
+from chimera.environments.base import EnvironmentSpec
 from chimera.environments.testing import outcomes
 
 
@@ -30,3 +36,14 @@ def test_reports_that_grow_when_read_are_refused() -> None:
 
     with pytest.raises(ValueError, match="entities"):
         outcomes(bomb.encode())
+
+
+@pytest.mark.parametrize(("command", "failed"), [((), 1), (["test_good.py"], 0)])
+def test_the_default_is_pytest_on_all_or_on_the_files(monkeypatch, command, failed):
+    monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")
+    with start_environment("local", EnvironmentSpec()) as env:
+        env.write_file("test_good.py", "def test_good(): pass\n")
+        env.write_file("test_bad.py", "def test_bad(): assert False\n")
+        result = env.run_tests(command)
+
+    assert (result.passed, result.failed, result.errors) == (1, failed, 0), result.output

@@ -184,7 +184,7 @@ def test_nobody_listening_costs_nothing(sdk: str):
     with metered(Meter(budget=budget)), pytest.raises(CallFailed, match="no connection") as caught:
         provider.complete(QUESTION, max_tokens=4)
 
-    assert caught.value.retryable is True
+    assert (caught.value.retryable, caught.value.everywhere) == (False, True)
     assert budget.spent == budget.reserved == 0.0
 
 

@@ -41,6 +41,18 @@ CHANGING = (
             False,
             "== 4 → AssertionError; called add(1, 2) → got 3",
         ),
+        (
+            ADD,
+            "for n in (1, 2):\n    assert (\n        len(str(add(n, 2)))\n        == 4\n    ), 'long'",
+            False,
+            "assert ( len(str(add(n, 2))) == 4 ), 'long' → AssertionError: long; called add(1, 2) → got 3",
+        ),
+        (
+            ADD,
+            f"assert {'not ' * 201} add(1, 2), 'the cause'",
+            False,
+            "not  add(1, 2), 'the cause' → AssertionError: the cause; called add(1, 2) → got 3",
+        ),
         (ADD, "assert substract(1, 2) == -1", False, "NameError"),
         (ADD, "assert add(1, [2])", False, "TypeError"),
         ("def add(a, b) return", "assert add(1, 2) == 3", False, "SyntaxError"),

@@ -160,7 +160,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             yield {"index": index, **row}
 
     def task(self, row: Row) -> ContextTask:
-        asked = row.get("input", row.get("prompt"))
+        asked = row.get("input", row.get("prompt", row.get("question")))
         if not isinstance(asked, str):
             raise ValueError("only questions of one turn can be asked")
         rubric = row.get("rubric_vars") or {}
@@ -175,7 +175,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             id=sample,
             prompt=asked.replace("{pwd}", "."),
             metadata=kinds,
-            truth=str(row.get("ground_truth") or ""),
+            truth=str(row.get("ground_truth", row.get("answer")) or ""),
             rubric=rubric,
             question=asked.rpartition("Question: ")[2],
         )
@@ -208,9 +208,13 @@ class ContextBench(DatasetBenchmark[ContextTask]):
                 gzip.decompress(path.read_bytes()) if path.suffix == ".gz" else path.read_bytes()
             )
             found[path.name.removesuffix(".gz")] = content.decode("utf-8")
-        if not found:
+        if not found and not self._own_questions():
             raise DatasetError(f"{folder}: none of the files the questions are about")
         return found
+
+    def _own_questions(self) -> bool:
+        """Whether the rows are a user's, {question, answer}, which may need no files."""
+        return "question" in next(rows(self.dataset().source()), {})
 
     def names(self) -> tuple[str, ...]:
         """Everybody in people.txt."""
@@ -250,7 +254,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             )
             yield Submission(text=re.sub(r"\d", r"1\g<0>", truth, count=1))
         else:
-            others = [name for name in self.names() if name != truth]
+            others = [name for name in self.names() if name != truth] or ["somebody else"]
             yield Submission(text=others[len(truth) % len(others)])
             yield Submission(text=truth.split()[-1])
         yield Submission(text=f"It is not {truth}.")

@@ -8,12 +8,13 @@ import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, Self
 
 from chimera.environments.base import Environment, Machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._feature_bench import pytest_summary
+from chimera.eval.data.hub import hub_snapshot
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission
@@ -29,6 +30,7 @@ from chimera.eval.options import option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
+HUB = "LiberCoders/FeatureBench"
 DEFAULT_COMMAND = "pytest -rA -p no:cacheprovider --color=no"
 PROJECT = "/root/my_repo"  # the whole project in an official image
 #: Official images have the project's Python in a conda environment.
@@ -94,6 +96,18 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
 
     option_type = FeatureBenchOptions
     settings: FeatureBenchOptions
+
+    @classmethod
+    def load_from_hub(
+        cls, repository: str = HUB, *, revision: str | None = None, **options: Any
+    ) -> Self:
+        """The benchmark with its rows from the hub; `options` are those of the constructor."""
+        split = FeatureBenchOptions(**options).split
+        folder = hub_snapshot(repository, [f"*{split}*"], revision=revision)
+        files = sorted(file for file in folder.rglob(f"*{split}*") if file.is_file())
+        if not files:
+            raise DatasetError(f"{repository} has no file of the split '{split}'")
+        return cls(files[0], **options)
 
     def task(self, row: Row) -> FeatureTask | None:
         instance = str(row["instance_id"])

@@ -11,7 +11,7 @@ import json
 import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from datetime import datetime, timedelta
+from datetime import date, datetime, timedelta
 from functools import lru_cache, partial
 from pathlib import Path
 from typing import Any, ClassVar, Literal, Self, get_args
@@ -66,7 +66,9 @@ DISPUTED = frozenset(
 
 @dataclass(frozen=True, slots=True)
 class LiveCodeOptions(Options):
-    scenario: Scenario = option("codegeneration", "what is asked for")
+    scenario: Literal[Scenario, "testoutput"] = option(
+        "codegeneration", "what is asked for; `testoutput` is short for testoutputprediction"
+    )
     start_date: str | None = option(None, "the first contest date, included")
     end_date: str | None = option(None, "the last contest date, included")
     difficulty: Literal["easy", "medium", "hard"] | None = option(None, "only problems of this one")
@@ -83,6 +85,8 @@ class LiveCodeOptions(Options):
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)
+        if self.scenario == "testoutput":
+            object.__setattr__(self, "scenario", "testoutputprediction")
         _shards(self.release_version)
         for name in ("start_date", "end_date"):
             if (given := getattr(self, name)) is not None:
@@ -117,9 +121,9 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     settings: LiveCodeOptions
 
     @classmethod
-    def rotated_window(cls, model_cutoff: str, months: int = 3, **options: Any) -> Self:
+    def rotated_window(cls, model_cutoff: str | date, months: int = 3, **options: Any) -> Self:
         """Problems from a model's cut-off on, for `months` times 30 days, both ends included."""
-        start = _date(model_cutoff, UsageError)
+        start = _date(str(model_cutoff), UsageError)
         end = start + timedelta(days=30 * months)
         return cls(start_date=start.isoformat(), end_date=end.isoformat(), **options)
 
@@ -144,7 +148,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     def dataset(self) -> Dataset:
         return self._dataset(self.settings.scenario)
 
-    def _dataset(self, scenario: Scenario) -> Dataset:
+    def _dataset(self, scenario: str) -> Dataset:
         """For code generation the upstream shards come first: the directory they lie in."""
         files = FILES[scenario]
         if scenario != "codegeneration":
@@ -178,8 +182,8 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             return False
         if wanted.platform is not None and row.get("platform", "leetcode") != wanted.platform:
             return False
-        date = _date(str(row["contest_date"]), ValueError).isoformat()
-        if not (wanted.start_date or date) <= date <= (wanted.end_date or date):
+        held = _date(str(row["contest_date"]), ValueError).isoformat()
+        if not (wanted.start_date or held) <= held <= (wanted.end_date or held):
             return False
         release = row.get("release")
         shards = _shards(wanted.release_version)

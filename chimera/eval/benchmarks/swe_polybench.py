@@ -241,6 +241,19 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def graded_as(self) -> str:
         return "SWE-PolyBench's pass rule (June 2026)"
 
+    def localization_accuracy(self, task: PolyBenchTask, patch: str) -> dict[str, float]:
+        """Recall, precision and F1 over the files that a patch changes, against the reference."""
+        return localization_accuracy(task["patch"], patch)
+
+    def cst_node_recall(
+        self, task: PolyBenchTask, patch: str, before: dict[str, bytes], after: dict[str, bytes]
+    ) -> float | None:
+        """Share of the reference's syntax nodes that a patch changes; None where it lists none.
+
+        `before` and `after` are the changed files without and with the patch, by path.
+        """
+        return cst_node_recall(task["modified_nodes"], patch, before, after)
+
 
 def localization_accuracy(gold: str, patch: str) -> dict[str, float]:
     """Recall, precision and F1 over the files a patch changes."""

@@ -46,6 +46,8 @@ PAGE_ROWS = 200
 #: What a row counts for beside its texts.
 ROW_BYTES = 100
 TICK_STEPS = 10_000
+#: Faults of the place where a file lies, not of the file.
+_UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 
 _JSON_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
@@ -144,6 +146,8 @@ class Database:
         try:
             yield
         except sqlite3.Error as error:
+            if self._writes and error.sqlite_errorname.startswith(_UNWRITABLE):
+                raise StoreError(f"{self.path} cannot be written: {error}") from None
             why = "it asks for endless work" if str(error) == "interrupted" else str(error)
             raise UsageError(f"{self.path} is not a run that can be read: {why}") from None
         except (msgspec.MsgspecError, zstd.ZstdError, RecursionError, UnicodeError) as error:

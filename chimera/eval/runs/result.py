@@ -2,19 +2,28 @@
 
 from __future__ import annotations
 
+import html
+import importlib
 from collections import Counter
-from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
-from itertools import groupby
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, fields
+from fnmatch import fnmatchcase
+from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
 from typing import Any, NamedTuple
 
+import msgspec
+
+from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
 from chimera.eval.values import Status, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
+
+#: How many trials a notebook is shown at once.
+SHOWN_TRIALS = 20
 
 
 class _Costs(NamedTuple):
@@ -37,6 +46,8 @@ class TaskEvalResult:
     why: str
     output: str
     cost: float | None
+    input_tokens: int
+    output_tokens: int
     steps: int
     duration: float
     metrics: dict[str, JSON]
@@ -53,6 +64,8 @@ class TaskEvalResult:
             why=record.why,
             output=record.output,
             cost=record.cost,
+            input_tokens=record.usage.input_tokens,
+            output_tokens=record.usage.output_tokens,
             steps=record.steps,
             duration=round(record.duration, 6),
             metrics=dict(verdict.metrics) if verdict else {},
@@ -63,7 +76,9 @@ class TaskEvalResult:
 class EvalResult:
     """Counts of a run; `results` and everything per task are read from the store when asked for.
 
-    `pass_rate` is passed / total, so that an error never raises it.
+    `pass_rate` is passed / total, so that an error never raises it; the interval is over verdicts.
+    Without a verdict there is neither. `spent` is what the run paid, with what was paid for trials
+    that were killed, of which nothing else is stored.
     """
 
     benchmark: str
@@ -74,7 +89,8 @@ class EvalResult:
     planned: int
     total_cost: float | None
     usage: Usage
-    interval: stats.Interval
+    spent: float
+    interval: stats.Interval | None
     stopped: str | None
     store: RunStore
 
@@ -105,14 +121,20 @@ class EvalResult:
             planned=planned if planned is not None else manifest.get("planned", total),
             total_cost=None if unknown else cost,
             usage=usage,
-            interval=_interval(store, counts["passed"], total),
+            spent=store.spent(),
+            interval=_interval(store),
             stopped=stopped,
             store=store,
         )
 
     @property
-    def pass_rate(self) -> float:
-        return self.passed / self.total if self.total else 0.0
+    def pass_rate(self) -> float | None:
+        return self.passed / self.total if self.judged else None
+
+    @property
+    def judged(self) -> int:
+        """Trials that have a verdict."""
+        return self.passed + self.failed
 
     @property
     def not_run(self) -> int:
@@ -131,6 +153,58 @@ class EvalResult:
 
     def iter_results(self) -> Iterator[TaskEvalResult]:
         return (TaskEvalResult.of(record) for record in self.store.records())
+
+    def __iter__(self) -> Iterator[TaskEvalResult]:
+        return self.iter_results()
+
+    def __len__(self) -> int:
+        return self.total
+
+    def filter(
+        self,
+        where: Callable[[TaskEvalResult], bool] | None = None,
+        *,
+        status: Status | None = None,
+        task: str = "*",
+    ) -> list[TaskEvalResult]:
+        """The trials of a status, of tasks whose id fits a glob, for which `where` is true."""
+        if status not in (None, "passed", "failed", "error"):
+            raise UsageError(f"status is {status!r}: expected 'passed', 'failed' or 'error'")
+        return [
+            trial
+            for trial in self
+            if (status is None or trial.status == status)
+            and fnmatchcase(trial.task_id, task)
+            and (where is None or where(trial))
+        ]
+
+    def to_pandas(self) -> Any:
+        """A pandas DataFrame, a row for each trial."""
+        return _frames("pandas").DataFrame(self._rows(), columns=_columns())
+
+    def to_polars(self) -> Any:
+        """A polars DataFrame, a row for each trial; metrics are JSON texts."""
+        rows = [{**r, "metrics": msgspec.json.encode(r["metrics"]).decode()} for r in self._rows()]
+        return _frames("polars").DataFrame(rows, schema=_columns(), infer_schema_length=None)
+
+    def _rows(self) -> list[dict[str, JSON]]:
+        return [{name: getattr(trial, name) for name in _columns()} for trial in self]
+
+    def _repr_html_(self) -> str:
+        """What a notebook shows: the summary and the first trials, all of it as text."""
+        low, high = self.interval or (0.0, 1.0)
+        rate = "no verdicts" if self.pass_rate is None else f"{self.pass_rate:.1%} passed"
+        head = (
+            f"<b>{html.escape(self.benchmark)}</b>: {rate} "
+            f"({self.passed} passed, {self.failed} failed, {self.errored} errors, "
+            f"{self.not_run} not run; 95% interval {low:.1%} to {high:.1%})"
+        )
+        names = ("task_id", "sample", "status", "why", "cost", "duration")
+        cells = ("".join(f"<td>{html.escape(str(getattr(trial, name))[:200])}</td>"
+                 for name in names) for trial in islice(self, SHOWN_TRIALS))  # fmt: skip
+        rows = "".join(f"<tr>{row}</tr>" for row in cells)
+        titles = "".join(f"<th>{name}</th>" for name in names)
+        return f"<p>{head}</p><table><tr>{titles}</tr>{rows}</table>"
 
     def samples_by_task(self) -> dict[str, tuple[int, int]]:
         """task → (trials, trials passed); a trial without a verdict has not passed."""
@@ -195,10 +269,11 @@ class EvalResult:
             "errored": self.errored,
             "not_run": self.not_run,
             "pass_rate": self.pass_rate,
-            "interval": list(self.interval),
+            "interval": None if self.interval is None else list(self.interval),
             "bounds": list(self.bounds),
             "corrected_pass_rate": self.corrected_pass_rate,
             "total_cost": self.total_cost,
+            "spent": self.spent,
             "usage": {
                 "input_tokens": self.usage.input_tokens,
                 "output_tokens": self.usage.output_tokens,
@@ -218,9 +293,23 @@ class EvalResult:
         official, corrected = (
             (sum(column) for column in zip(*pairs, strict=True)) if pairs else (0, 0)
         )
-        if corrected == official or not self.total:
+        if corrected == official:
             return None
         return float((self.passed - official + corrected) / self.total)
+
+
+def _columns() -> list[str]:
+    return [each.name for each in fields(TaskEvalResult)]
+
+
+def _frames(name: str) -> Any:
+    """A library of data frames, or the line that installs it."""
+    try:
+        return importlib.import_module(name)
+    except ImportError:
+        raise UsageError(
+            f"this needs {name}, which is not installed: pip install 'chimera-eval[{name}]'"
+        ) from None
 
 
 def benchmark_of(manifest: Mapping[str, JSON]) -> str:
@@ -228,19 +317,24 @@ def benchmark_of(manifest: Mapping[str, JSON]) -> str:
     return str(manifest.get("identity", {}).get("benchmark", "?"))
 
 
-def _by_task(store: RunStore) -> Iterator[tuple[str, int, int]]:
+def _by_task(
+    store: RunStore, query: str = "SELECT task_id, status FROM trials"
+) -> Iterator[tuple[str, int, int]]:
     """Each task with its trials and how many of them passed."""
-    query = "SELECT task_id, status FROM trials ORDER BY task_id"
-    for task, trials in groupby(store.rows(tuple[str, str], query), key=itemgetter(0)):
+    rows = store.rows(tuple[str, str], f"{query} ORDER BY task_id")
+    for task, trials in groupby(rows, key=itemgetter(0)):
         passed = [status == "passed" for _, status in trials]
         yield task, len(passed), sum(passed)
 
 
-def _interval(store: RunStore, passed: int, total: int) -> stats.Interval:
-    """Wilson's for one sample a task, else one over whole tasks."""
-    tasks = [(count, passes) for _, count, passes in _by_task(store)]
+def _interval(store: RunStore) -> stats.Interval | None:
+    """Over verdicts: Wilson's for one sample a task, else one over whole tasks."""
+    query = "SELECT task_id, status FROM trials WHERE status IN ('passed', 'failed')"
+    tasks = [(count, passes) for _, count, passes in _by_task(store, query)]
+    if not tasks:
+        return None
     if all(count == 1 for count, _ in tasks):
-        return stats.wilson(passed, total)
+        return stats.wilson(sum(passes for _, passes in tasks), len(tasks))
     return stats.clustered_bootstrap(
         [[1.0] * passes + [0.0] * (count - passes) for count, passes in tasks]
     )

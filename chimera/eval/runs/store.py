@@ -559,16 +559,20 @@ def _json(value: JSON) -> str:
 
 
 class StoredBudget(Budget):
-    """A budget whose reservations are booked in the run store first."""
+    """A budget whose reservations are booked in the run store first; so is what was spent."""
 
-    def __init__(self, total: float, store: RunStore) -> None:
+    def __init__(self, total: float | None, store: RunStore) -> None:
         super().__init__(total, spent=store.spent())
         self._store = store
 
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
         super().reserve(worst_case, timeout)
-        self._store.spend(worst_case)
+        self._book(worst_case)
 
     def settle(self, worst_case: float, actual: float) -> None:
         super().settle(worst_case, actual)
-        self._store.spend(actual - worst_case)
+        self._book(actual - worst_case)
+
+    def _book(self, amount: float) -> None:
+        if amount:
+            self._store.spend(amount)

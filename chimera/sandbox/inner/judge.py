@@ -23,11 +23,12 @@ from typing import Any
 from .answer import read_all, seed, write_all
 from .codec import dump, load, to_bytes
 from .link import AnswerEnded, AnswerExit, Link, Remote, described
-from .transcript import Diverged, Neutral, Replay, bounded, last_call, shown
+from .transcript import Diverged, Neutral, Replay, bounded, cut, last_call, shown
 
 MODULE_ALIASES = {"np": "numpy"}
 MOST_KINDS = 20
 MOST_WHY = 2000
+MOST_SAID = 400
 
 
 class Report(dict[str, Any]):
@@ -88,7 +89,7 @@ def decided(link: Link, request: dict[str, Any]) -> Report:
         report["broken"] = report["why"]
     elif link.unsupported is not None:
         report.update(passed=False, broken=f"{link.unsupported}; such tests need shared=True")
-    report["why"] = report["why"][:MOST_WHY].encode("utf-8", "backslashreplace").decode()
+    report["why"] = cut(report["why"], MOST_WHY).encode("utf-8", "backslashreplace").decode()
     report["handles"] = sorted(link.looked_at)[:MOST_KINDS]
     return report
 
@@ -219,7 +220,7 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
             limit = limit_of(names, text)
             results.append(["error", f"{names[0]}: {text}", limit] if matches is None else False)
             said = text if names[0] == "AssertionError" and text else f"{names[0]}: {text}"
-            report["why"] = report["why"] or f"input {number}: {said}"[:500]
+            report["why"] = report["why"] or f"input {number}: {cut(said, MOST_SAID)}"
             report["limit"] = report["limit"] or limit
         if request["stop"]:
             return
@@ -252,15 +253,31 @@ def failure(problem: BaseException, source: str, link: Link | None = None) -> st
     for frame_of, number in traceback.walk_tb(problem.__traceback__):
         if frame_of.f_code.co_filename == "<tests>":
             line, frame = number, frame_of
-    text = "\n".join(source.splitlines()[line - 1 : line]).strip() if line else ""
+    text = statement_at(source, line) if line else ""
     name, message = type(problem).__name__, str(problem)
     said = name if name == "AssertionError" and not message else f"{name}: {message}"
-    told = f"{text[:300]} → {said}"[:500] if text else said[:500]
+    said = cut(said, MOST_SAID)
+    told = f"{cut(text, MOST_SAID)} → {said}" if text else said
     if link is None or link.broken is not None or name != "AssertionError":
         return told
     call = last_call(link.transcript)
     wanted = expected_value(source, line, {**frame.f_globals, **frame.f_locals}) if frame else None
     return f"{call}, expected {wanted}" if call and wanted else f"{told}; {call}" if call else told
+
+
+def statement_at(source: str, line: int) -> str:
+    """The whole statement that a line belongs to, in one line; of a block, its head."""
+    around = [
+        node
+        for node in ast.walk(ast.parse(source))
+        if isinstance(node, ast.stmt) and node.lineno <= line <= (node.end_lineno or 0)
+    ]
+    if not around:
+        return source.splitlines()[line - 1].strip()
+    inner = sorted(around, key=lambda node: (node.lineno, -(node.end_lineno or 0)))[-1]
+    block = getattr(inner, "body", None)
+    end = block[0].lineno - 1 if block else inner.end_lineno
+    return " ".join(each.strip() for each in source.splitlines()[inner.lineno - 1 : end])
 
 
 def expected_value(source: str, line: int, names: dict[str, Any]) -> str | None:

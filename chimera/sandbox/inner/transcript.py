@@ -95,7 +95,13 @@ def shown(value: Any) -> str:
         text = Shown().repr(value)
     except Exception:  # noqa: BLE001 - a value of the answer need not let itself be shown
         text = f"a value of type {type(value).__name__}"
-    return text if len(text) <= SHOWN else f"{text[:SHOWN]}…"
+    return cut(text)
+
+
+def cut(text: str, most: int = SHOWN) -> str:
+    """At most so many characters, without the middle: the end says as much as the beginning."""
+    half = most // 2
+    return text if len(text) <= most else f"{text[: most - half]}…{text[-half:]}"
 
 
 def last_call(lines: Sequence[str]) -> str:
@@ -118,7 +124,7 @@ def told(question: list[Any], reply: list[Any], names: dict[int, str]) -> str:
     named = decoder.decode(arguments[1]) if len(arguments) > 1 else {}
     given += [f"{name}={shown(each)}" for name, each in named.items()]
     call = f"{names.get(handle, 'it')}({', '.join(given)})"
-    return f"called {call[:SHOWN]} → got {shown(decoder.decode(reply[2]))}"
+    return f"called {cut(call)} → got {shown(decoder.decode(reply[2]))}"
 
 
 def names_in(lines: Sequence[str]) -> dict[int, str]:

@@ -213,6 +213,8 @@ def test_runs_are_found_by_name_beginning_and_latest(tmp_path):
     first = new_run_path(tmp_path, "human-eval", "local/smollm2")
     second = new_run_path(tmp_path, "human-eval", "local/smollm2")
     assert first != second
+    for path in (first, second):
+        RunStore(path, create=True).close()
     assert find_run("latest", tmp_path) == max(first, second)
     assert find_run(str(first), tmp_path) == first
     assert find_run(second.stem, tmp_path) == second

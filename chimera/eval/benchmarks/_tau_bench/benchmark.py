@@ -51,7 +51,7 @@ class Conversations(DatasetBenchmark[TauTask]):
     settings: ConversationOptions
 
     def dataset(self) -> Dataset:
-        return replace(super().dataset(), locate=lambda place: self._domain_at(place).folder)
+        return replace(super().dataset(), locate=lambda place: self._domain_at(place).source)
 
     def _domain_at(self, place: Path) -> Domain | LegacyDomain:
         """The domain in a directory or a clone of the repository."""

@@ -18,6 +18,7 @@ from typing import TYPE_CHECKING, Any
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._tau_bench.kernel import Table, World, fresh
+from chimera.eval.data.datasets import datasets_dir
 
 if TYPE_CHECKING:
     from chimera.eval.benchmarks._tau_bench.legacy import LegacyToolkit
@@ -44,6 +45,19 @@ def read(path: Path) -> Any:
         raise DatasetError(f"{path}: {error}") from None
 
 
+def _home(slug: str) -> Path:
+    return datasets_dir() / slug
+
+
+def _no_domain(place: Path, name: str) -> DatasetError:
+    if place.is_file() or any(place.glob(f"{name}*.json*")):
+        return DatasetError(
+            f"{place}: these are tasks of '{name}' without its database: put the domain's other "
+            f"files into the directory {(place.parent if place.is_file() else place) / name}"
+        )
+    return DatasetError(f"{place}: no directory '{name}' with the domain's data")
+
+
 def _text(path: Path) -> str:
     """A text that some copies of the data keep as .txt instead of .md."""
     plain = path.with_suffix(".txt")
@@ -60,14 +74,20 @@ class Domain:
 
     name: str
     root: Path  # the directory with one directory a domain
+    task_file: Path | None = None  # the tasks, where they do not lie with the rest
 
     @classmethod
     def at(cls, place: Path, name: str) -> Domain:
+        """The domain in a directory or a clone; a file holds its tasks, the rest is beside it."""
+        file = place if place.is_file() else None
+        places = [place]
+        if file is not None:
+            places = [place.parent, place.parent.parent, _home("tau2-bench")]
         inner = ("", "data/tau2/domains", "data/domains", "domains")
-        for root in (place / part for part in inner):
+        for root in (base / part for base in places for part in inner):
             if (root / name).is_dir():
-                return cls(name, root)
-        raise DatasetError(f"{place}: no directory '{name}' with the domain's data")
+                return cls(name, root, file)
+        raise _no_domain(place, name)
 
     @property
     def folder(self) -> Path:
@@ -90,8 +110,12 @@ class Domain:
         path = self.folder / "split_tasks.json"
         return read(path) if exists(path) else {}
 
+    @property
+    def source(self) -> Path:
+        return self.task_file or self.folder
+
     def _all_tasks(self) -> Sequence[Mapping[str, Any]]:
-        path = self.folder / "tasks.json"
+        path = self.task_file or self.folder / "tasks.json"
         if exists(path):
             content = read(path)
             return content["tasks"] if isinstance(content, dict) else content  # type: ignore[no-any-return]
@@ -200,25 +224,43 @@ def _loaded(path: Path, modified: int, load: Callable[[Any], Any]) -> Any:
 
 @dataclass(frozen=True, slots=True)
 class LegacyDomain:
-    """One domain of the first tau-bench on disk: `airline/tasks_test.json`, users, wiki, …"""
+    """One domain of the first tau-bench on disk: `airline/tasks_test.json`, users, wiki, …
+
+    Tasks may also lie apart, in a file of their own or as `airline.json`, `retail_train.json`.
+    """
 
     name: str
     folder: Path
+    tasks_at: Path
 
     @classmethod
     def at(cls, place: Path, name: str) -> LegacyDomain:
+        """The domain in a directory or a clone; tasks that lie apart need the tables elsewhere."""
         for folder in (place / name, place / "tau_bench" / "envs" / name):
             if folder.is_dir():
-                return cls(name, folder)
-        raise DatasetError(f"{place}: no directory '{name}' with the domain's data")
+                return cls(name, folder, place)
+        apart = place.is_file() or any(place.glob(f"{name}*.json*"))
+        for folder in (place.parent / name, place.parent, _home("tau-bench") / name):
+            if apart and exists(folder / f"{LEGACY_TABLES[name][0]}.json"):
+                return cls(name, folder, place)
+        raise _no_domain(place, name)
+
+    @property
+    def source(self) -> Path:
+        return self.tasks_at if self.tasks_at.is_file() else self.folder
 
     def tasks(self, split: str) -> Sequence[Mapping[str, Any]]:
         if split not in LEGACY_SPLITS[self.name]:
             known = ", ".join(LEGACY_SPLITS[self.name])
             raise DatasetError(f"tau-bench {self.name} has no split '{split}'; it has: {known}")
         path = self.folder / f"tasks_{split}.json"
-        if exists(path):
-            return read(path)  # type: ignore[no-any-return]
+        staged = [path, self.tasks_at / f"{self.name}_{split}.json"]
+        if split == "test":
+            staged.append(self.tasks_at / f"{self.name}.json")
+        for file in [self.tasks_at] if self.tasks_at.is_file() else staged:
+            if exists(file):
+                content = read(file)
+                return content["tasks"] if isinstance(content, dict) else content  # type: ignore[no-any-return]
         source = path.with_suffix(".py")
         if not source.exists():
             raise DatasetError(f"{self.folder}: neither tasks_{split}.json nor tasks_{split}.py")

@@ -6,11 +6,13 @@ import ast
 import re
 from collections.abc import Callable, Mapping, Sequence
 from importlib.util import find_spec
+from itertools import zip_longest
 from typing import Any, cast
 
 from chimera.errors import GraderError
 from chimera.eval.values import Verdict
 from chimera.sandbox import Limits, Outcome, judge_calls, replaying, run_cases, run_tests
+from chimera.text import one_line
 from chimera.types import JSON
 
 #: The plainest oracle: Python's own equality.
@@ -121,12 +123,10 @@ def python_stdin(
     def stop(number: int, result: Any) -> bool:
         if not result.ok:
             last = result.stderr.decode("utf-8", "replace").strip().splitlines()[-1:]
-            whys.append(f"case {number}: {': '.join([result.why, *last])}"[:500])
+            whys.append(f"case {number}: {one_line(': '.join([result.why, *last]), 500)}")
         elif not _compared(compare, result.stdout, as_text(cases[number][1])):
-            shown = result.stdout[:100].decode("utf-8", "replace")
-            whys.append(
-                f"case {number}: wrote {shown!r}, expected {as_text(cases[number][1])[:100]!r}"
-            )
+            written = result.stdout.decode("utf-8", "replace")
+            whys.append(f"case {number}: {difference(written, as_text(cases[number][1]))}")
         return bool(whys)
 
     results = run_cases(
@@ -228,6 +228,20 @@ def same_lines(written: str, expected: str) -> bool:
         return [line.rstrip() for line in text.rstrip().splitlines()]
 
     return lines(written) == lines(expected)
+
+
+def difference(written: str, expected: str) -> str:
+    """The first line that differs, as it was written and as it was expected."""
+    ours, theirs = written.rstrip().splitlines(), expected.rstrip().splitlines()
+    for number, (got, wanted) in enumerate(zip_longest(ours, theirs), 1):
+        if got is None or wanted is None or got.rstrip() != wanted.rstrip():
+            place = f"line {number}: " if max(len(ours), len(theirs)) > 1 else ""
+            return f"{place}wrote {_quoted(got)}, expected {_quoted(wanted)}"
+    return f"wrote {_quoted(written)}, expected {_quoted(expected)}"
+
+
+def _quoted(text: str | None) -> str:
+    return "nothing more" if text is None else repr(one_line(text, 100))
 
 
 def as_text(value: str | bytes) -> str:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, fields, replace
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 from chimera.agents.base import Agent
 from chimera.errors import UsageError
@@ -36,12 +36,15 @@ class SWEBenchConfig:
                 raise UsageError(f"{name} must not be negative, got {getattr(self, name)}")
 
     @classmethod
-    def for_lite(cls) -> SWEBenchConfig:
-        return cls(variant="lite", max_steps=100, ipython=False, condense_every_n_steps=0)
+    def for_lite(cls, **changes: Any) -> SWEBenchConfig:
+        """What suits the Lite set, but for `changes`."""
+        lite = cls(variant="lite", max_steps=100, ipython=False, condense_every_n_steps=0)
+        return replace(lite, **changes)
 
     @classmethod
-    def for_verified(cls) -> SWEBenchConfig:
-        return cls()
+    def for_verified(cls, **changes: Any) -> SWEBenchConfig:
+        """What suits the Verified set, but for `changes`."""
+        return replace(cls(), **changes)
 
     def should_condense(self, step: int) -> bool:
         """Whether the conversation is condensed before this step."""
