@@ -25,7 +25,8 @@ from chimera.eval.run import (
     write_report,
 )
 from chimera.eval.runs.ci import ctrf, github_commands, junit, step_summary
-from chimera.eval.runs.files import discard_if_empty
+from chimera.eval.runs.files import discard_if_empty, run_files, runs_dir
+from chimera.eval.runs.forecast import forecast_before, newest_like
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line, printable
@@ -72,7 +73,7 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key)
     if output.dry_run:
-        _print_plan(prepared)
+        _print_plan(prepared, output)
         return ExitCode.DONE
     return drive(prepared, output)
 
@@ -94,7 +95,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
         echo(f"until decided: {prepared.until.test.guarantee}", err=True)
     code: ExitCode | None = None
     try:
-        with create_display(as_json=output.as_json) as display:
+        with create_display(as_json=output.as_json, samples=prepared.samples) as display:
             result = prepared.harness(store, display).run()
     except Interrupted as interruption:
         terminated = isinstance(interruption.__cause__, Terminated)
@@ -136,7 +137,27 @@ def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:
         echo(f"    the rest: chimera eval --resume {name} --until done")
 
 
-def _print_plan(prepared: PreparedRun) -> None:
+def _expected(prepared: PreparedRun, output: Output) -> str:
+    """Cost, time and sharpness, by the newest run of the same benchmark, model and agent."""
+    settings, benchmark = prepared.settings, prepared.benchmark
+    found = newest_like(
+        run_files(runs_dir(output.runs)),
+        benchmark=benchmark.name(),
+        model=settings.model,
+        agent=settings.agent or benchmark.default_agent,
+    )
+    name, tally = found or ("", None)
+    cores = os.cpu_count() or 1
+    return forecast_before(
+        tally,
+        trials=len(prepared.tasks) * settings.samples,
+        tasks=len(prepared.tasks),
+        at_once=settings.concurrency or min(32, cores * benchmark.trials_per_core),
+        basis=f"by {tally.trials} trials of {one_line(name)}" if tally else "",
+    ).text
+
+
+def _print_plan(prepared: PreparedRun, output: Output) -> None:
     settings, benchmark, tasks = prepared.settings, prepared.benchmark, prepared.tasks
     echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
     if isinstance(benchmark, DatasetBenchmark):
@@ -150,4 +171,5 @@ def _print_plan(prepared: PreparedRun) -> None:
         + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
+    echo(f"expected     {_expected(prepared, output)}")
     echo("Nothing was run (--dry-run).")

@@ -67,7 +67,7 @@ def list_runs(*, runs_dir: Path | None, as_json: bool, last: int | None, **filte
 
 
 def _print_runs(rows: Sequence[RunSummary]) -> None:
-    cells = [("run", "benchmark", "model (agent)", "begun", "passed", "no verdict", "cost")]
+    cells = [["run", "benchmark", "model (agent)", "begun", "passed", "no verdict", "cost"]]
     for row in rows:
         total = row.passed + row.failed + row.errored
         rate = "–" if row.rate is None else f"{row.rate:.1%} ({row.passed}/{total})"
@@ -75,11 +75,11 @@ def _print_runs(rows: Sequence[RunSummary]) -> None:
         begun = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started))
         parts = (row.run, row.benchmark, row.who, begun, rate)
         shown = missing if row.errored or row.not_run else "–"
-        cells.append((*map(one_line, parts), shown, money(row.cost)))
+        cells.append([*map(one_line, parts), shown, money(row.cost)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
-        parts = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-        echo("  ".join(parts).rstrip())
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        echo("  ".join(padded).rstrip())
 
 
 @command.command("show")
