@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import hashlib
+import re
 import zipfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
@@ -31,10 +31,9 @@ def write_inspect_log(store: RunStore, file: Path, *, model: str) -> None:
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         start = {name: head[name] for name in ("version", "eval", "plan")}
         _write(archive, "_journal/start.json", start)
-        names: Counter[str] = Counter()
         for record in store.records(whole=True):
             sample = _sample(record, store.task_prompt(record.task_id), model)
-            _write(archive, _entry(record, names), sample)
+            _write(archive, _entry(record), sample)
             summaries.append(_summary(sample))
             last = max(last, record.started + record.duration)
         head["stats"]["completed_at"] = _time(last)
@@ -43,12 +42,12 @@ def write_inspect_log(store: RunStore, file: Path, *, model: str) -> None:
         _write(archive, "header.json", head)
 
 
-def _entry(record: TrialRecord, names: Counter[str]) -> str:
-    """Where Inspect looks for a sample: by its id, with what no file name has replaced."""
-    plain = "".join("_" if c in '<>:"/\\|?*' or ord(c) < 32 else c for c in record.task_id)
-    name = f"samples/{plain}_epoch_{record.sample + 1}.json"
-    names[name] += 1
-    return name if names[name] == 1 else name.replace("_epoch_", f"_{names[name]}_epoch_")
+def _entry(record: TrialRecord) -> str:
+    """Where Inspect looks for a sample, by its id; one that would leave the archive is replaced."""
+    name = record.task_id
+    if any(part in ("", ".", "..") for part in re.split(r"[/\\]", name)) or "\0" in name:
+        name = _id(name)
+    return f"samples/{name}_epoch_{record.sample + 1}.json"
 
 
 def _write(archive: zipfile.ZipFile, name: str, value: JSON) -> None:

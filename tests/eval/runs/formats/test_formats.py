@@ -125,7 +125,7 @@ def test_an_inspect_log_is_whole(store, tmp_path):
     export_files(store, "inspect", tmp_path / "run.eval")
     with zipfile.ZipFile(tmp_path / "run.eval") as archive:
         header = json.loads(archive.read("header.json"))
-        sample = json.loads(archive.read("samples/a_1_epoch_1.json"))
+        sample = json.loads(archive.read("samples/a/1_epoch_1.json"))
         summaries = json.loads(archive.read("summaries.json"))
 
     assert header["results"]["scores"][0]["metrics"]["accuracy"]["value"] == pytest.approx(1 / 3)
@@ -136,9 +136,22 @@ def test_an_inspect_log_is_whole(store, tmp_path):
     assert [summary["error"] for summary in summaries] == [None, None, "provider: gone"]
 
 
+@pytest.mark.parametrize("task", ["../../x", "/etc/x", "a//b", "a\\..\\b", "."])
+def test_no_id_leaves_an_inspect_log(tmp_path, task):
+    with RunStore(tmp_path / "run.chi", create=True) as store:
+        store.write(TrialRecord(task, 0, "", verdict=Verdict(True)))
+        export_files(store, "inspect", tmp_path / "run.eval")
+    with zipfile.ZipFile(tmp_path / "run.eval") as archive:
+        (name,) = (name for name in archive.namelist() if name.startswith("samples/"))
+
+    assert name.count("/") == 1
+    assert ".." not in name
+
+
 READ = """
 import sys
-from inspect_ai.log import read_eval_log, read_eval_log_sample_summaries
+from inspect_ai.log import read_eval_log, read_eval_log_sample, read_eval_log_sample_summaries
+assert read_eval_log_sample(sys.argv[1], id="a/1", epoch=1).messages[1].tool_calls
 log = read_eval_log(sys.argv[1])
 assert len(read_eval_log_sample_summaries(sys.argv[1])) == 3
 for sample in log.samples:
@@ -221,7 +234,7 @@ def test_livecodebenchs_own_results(tmp_path):
     assert problem["pass@1"] == 0.5
 
 
-def test_tau2s_own_results_are_read_again(tmp_path):
+def test_tau2s_own_results(tmp_path):
     messages = [{"role": "assistant", "content": "Hi"}, {"role": "user", "content": "###STOP###"}]
     data = {"messages": messages, "termination_reason": "user_stop"}
     record = TrialRecord("3", 1, "", Submission("", data=data), Verdict(True, score=1.0))
