@@ -1,4 +1,4 @@
-"""Classes by name: a shipped one, `module:Class`, `path/to/file.py:Class`, or an entry point.
+"""Classes by name: a shipped one, `module:Class`, `file.py`, `file.py:Class`, or an entry point.
 
 Also how a text of the command line becomes the value that a parameter is annotated with.
 """
@@ -8,16 +8,18 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import re
 import sys
 import types
 import typing
-from collections.abc import Collection, Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from importlib.metadata import entry_points
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
 from chimera.errors import UsageError
+from chimera.text import did_you_mean
 
 KindT = TypeVar("KindT")
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
@@ -31,27 +33,73 @@ def load_class(
     shipped: Mapping[str, str],
     group: str,
     others: Collection[str] = (),
+    members: Sequence[str] = (),
 ) -> type[KindT]:
     """The class behind `name`, which is a `kind`; `shipped` maps names to `module:Class` paths.
 
     `what` is the word for it in messages ("benchmark", "agent"), `group` its entry points, and
-    `others` are names that the caller knows beside these.
+    `others` are names that the caller knows beside these. A file alone must hold one such class;
+    where any class will do (`kind` is object), it is one with any of these `members`.
     """
-    path = shipped.get(name) or (name if ":" in name else _entry_points(group).get(name))
+    path = shipped.get(name) or (name if is_own_code(name) else _entry_points(group).get(name))
     if path is None:
-        known = ", ".join(sorted({*shipped, *_entry_points(group), *others}))
+        known = sorted({*shipped, *_entry_points(group), *others})
         raise UsageError(
-            f"unknown {what} '{name}'\n  Known: {known}\n  Your own: package.module:Class, "
-            f"path/to/file.py:Class, or an entry point in the group '{group}'."
+            f"unknown {what} '{name}'{did_you_mean(name.partition(':')[0], known)}\n"
+            f"  Known: {', '.join(known)}\n"
+            "  Your own: file.py:Class, file.py where it holds one, package.module:Class, "
+            f"or an entry point in the group '{group}'."
         )
-    module, _, attribute = path.rpartition(":")
-    found: Any = getattr(_module(module, name, what), attribute, None)
+    place, _, attribute = (path, "", "") if path.endswith(".py") else path.rpartition(":")
+    module = _module(place, name, what)
+    if not attribute:
+        return _only_class(module, kind, members, what=what, name=name)
+    found: Any = getattr(module, attribute, None)
     if found is None:
-        raise UsageError(f"{what} '{name}': {module} has no '{attribute}'")
+        near = did_you_mean(attribute, [each.__name__ for each in _own_classes(module, kind)])
+        raise UsageError(f"{what} '{name}': {place} has no '{attribute}'{near}")
     if not (isinstance(found, type) and issubclass(found, kind)):
         wanted = "class" if kind is object else f"{kind.__name__} class"
         raise UsageError(f"{what} '{name}': {attribute} is no {wanted}")
     return found
+
+
+def is_own_code(name: str) -> bool:
+    """Whether a name can be that of code of one's own: `module:Class`, `file.py`, `file.py:Class`.
+
+    Names with blanks are none: `command:claude -p {prompt}` is an agent with its arguments.
+    """
+    return re.fullmatch(r".+\.py(:\w+)?|[^\W\d][\w.]*:[^\W\d]\w*", name) is not None
+
+
+def _only_class(
+    module: ModuleType, kind: type[KindT], members: Sequence[str], *, what: str, name: str
+) -> type[KindT]:
+    fitting = [
+        each
+        for each in _own_classes(module, kind)
+        if not members or any(hasattr(each, member) for member in members)
+    ]
+    if len(fitting) == 1:
+        return fitting[0]
+    if not fitting:
+        like = kind.__name__ if kind is not object else f"class with {' or '.join(members)}()"
+        raise UsageError(f"{what} '{name}': the file defines no {like}")
+    choices = ", ".join(f"{name}:{each.__name__}" for each in fitting)
+    raise UsageError(f"{what} '{name}': the file defines several; name one of: {choices}")
+
+
+def _own_classes(module: ModuleType, kind: type[KindT]) -> list[type[KindT]]:
+    """The classes of a kind that a module defines itself and that can be made."""
+    return [
+        value
+        for name, value in vars(module).items()
+        if isinstance(value, type)
+        and issubclass(value, kind)
+        and value.__module__ == module.__name__
+        and not inspect.isabstract(value)
+        and not name.startswith("_")
+    ]
 
 
 def _entry_points(group: str) -> dict[str, str]:
@@ -59,15 +107,29 @@ def _entry_points(group: str) -> dict[str, str]:
 
 
 def _module(module: str, name: str, what: str) -> ModuleType:
-    """A module by its dotted name, or a file's path."""
+    """A module by its dotted name, installed or in the current directory, or a file's path."""
     if module.endswith(".py"):
         return _file_module(Path(module).expanduser(), name, what)
+    top = module.partition(".")[0]
+    if (Path(top).is_dir() or Path(f"{top}.py").is_file()) and importlib.util.find_spec(
+        top
+    ) is None:
+        _search(Path.cwd())
     try:
         return importlib.import_module(module)
     except ModuleNotFoundError as error:
         if error.name is None or not module.startswith(error.name):
             raise
-        raise UsageError(f"{what} '{name}': no module '{module}' can be imported") from None
+        raise UsageError(
+            f"{what} '{name}': no module '{module}' is installed or in {Path.cwd()}"
+        ) from None
+
+
+def _search(folder: Path) -> None:
+    """Let modules of a folder be imported, after all that is installed."""
+    if str(folder) not in sys.path:
+        sys.path.append(str(folder))
+        importlib.invalidate_caches()
 
 
 def _file_module(file: Path, name: str, what: str) -> ModuleType:
@@ -81,6 +143,7 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
     spec = importlib.util.spec_from_file_location(stem, file.resolve())
     if spec is None or spec.loader is None or loaded is not None:
         raise UsageError(f"{what} '{name}': {file} cannot be loaded as the module '{stem}'")
+    _search(file.resolve().parent)  # for what lies beside it
     module = importlib.util.module_from_spec(spec)
     sys.modules[stem] = module
     try:
@@ -102,7 +165,8 @@ def constructor_values(
         name = key.replace("-", "_")
         if name not in parameters:
             known = ", ".join(parameters) or "none"
-            raise UsageError(f"{owner} has no option '{key}'; it has: {known}")
+            near = did_you_mean(name, parameters)
+            raise UsageError(f"{owner} has no option '{key}'{near}\n  It has: {known}")
         values[name] = convert(text, hints.get(name, str), key)
     return values
 

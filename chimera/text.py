@@ -10,8 +10,9 @@ them, so that JSON stays the same document.
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
+from difflib import get_close_matches
 from typing import Any, TypeVar
 
 ValueT = TypeVar("ValueT")
@@ -92,3 +93,11 @@ def shortened(text: str, limit: int) -> str:
     half = limit // 2
     left_out = len(text) - 2 * half
     return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[len(text) - half :]}"
+
+
+def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:
+    """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing."""
+    spelled = {each.lower().replace("_", "-"): each for each in known}
+    found = get_close_matches(name.lower().replace("_", "-"), spelled, n=3, cutoff=near)
+    names = " or ".join(repr(shown.format(spelled[each])) for each in found)
+    return f"; did you mean {names}?" if found else ""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 Role = Literal["system", "user", "assistant", "tool"]
@@ -21,36 +21,71 @@ class ToolCall:
 
 
 @dataclass(frozen=True, slots=True)
+class Image:
+    """A picture: its media type (`image/png`) and its bytes as base64."""
+
+    media_type: str
+    data: str
+
+
+@dataclass(frozen=True, slots=True)
+class Native:
+    """A model's turn as its service sent it: signatures, encrypted reasoning, extras of calls.
+
+    It goes back unchanged, and only to a service that speaks the same `protocol`.
+    """
+
+    protocol: str
+    content: JSON
+
+
+@dataclass(frozen=True, slots=True)
 class Message:
+    """What someone said. `content` and `tool_calls` say all that other models need to know;
+    `reasoning` is what the model thought, as far as its service shows it."""
+
     role: Role
     content: str
     tool_calls: tuple[ToolCall, ...] = ()
     call_id: str | None = None
+    reasoning: str = ""
+    images: tuple[Image, ...] = ()
+    native: Native | None = None
+
+    def with_content(self, content: str) -> Message:
+        """The message with another text, which is then no longer what the service sent."""
+        return self if content == self.content else replace(self, content=content, native=None)
 
     @classmethod
     def system(cls, content: str) -> Message:
         return cls("system", content)
 
     @classmethod
-    def user(cls, content: str) -> Message:
-        return cls("user", content)
+    def user(cls, content: str, images: Sequence[Image] = ()) -> Message:
+        return cls("user", content, images=tuple(images))
 
     @classmethod
     def assistant(cls, content: str, tool_calls: Sequence[ToolCall] = ()) -> Message:
         return cls("assistant", content, tuple(tool_calls))
 
     @classmethod
-    def tool(cls, content: str, call_id: str) -> Message:
-        return cls("tool", content, (), call_id)
+    def tool(cls, content: str, call_id: str, images: Sequence[Image] = ()) -> Message:
+        return cls("tool", content, (), call_id, images=tuple(images))
 
 
 @dataclass(frozen=True, slots=True)
 class Usage:
-    """Tokens of one call or the sum of many."""
+    """Tokens of one call or the sum of many.
+
+    Those read from a cache and written into one are part of the input, those of the reasoning part
+    of the output.
+    """
 
     input_tokens: int = 0
     output_tokens: int = 0
     cached_tokens: int = 0
+    cache_write_tokens: int = 0
+    reasoning_tokens: int = 0
 
     @property
     def total_tokens(self) -> int:
@@ -61,6 +96,8 @@ class Usage:
             self.input_tokens + other.input_tokens,
             self.output_tokens + other.output_tokens,
             self.cached_tokens + other.cached_tokens,
+            self.cache_write_tokens + other.cache_write_tokens,
+            self.reasoning_tokens + other.reasoning_tokens,
         )
 
 
@@ -74,6 +111,18 @@ class Response:
     cost: float | None = None
     stop_reason: str = "stop"
     model: str = ""
+    reasoning: str = ""
+    native: Native | None = None
+
+    def message(self) -> Message:
+        """The answer as the model's turn in a conversation that goes on."""
+        return Message(
+            "assistant",
+            self.content,
+            self.tool_calls,
+            reasoning=self.reasoning,
+            native=self.native,
+        )
 
 
 class OutputBytes(bytes):
@@ -150,6 +199,7 @@ class ToolResult:
     output: str
     error: str | None = None
     metadata: Mapping[str, JSON] = field(default_factory=dict)
+    images: tuple[Image, ...] = ()
 
 
 @dataclass(frozen=True, slots=True)

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import pickle
-from collections.abc import Sequence
+import sys
+from collections.abc import Iterator, Sequence
 from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Literal
@@ -11,7 +12,7 @@ from typing import Any, Literal
 import pytest
 
 from chimera.errors import UsageError
-from chimera.plugins import constructor_values, convert, load_class, pairs
+from chimera.plugins import constructor_values, convert, is_own_code, load_class, pairs
 
 
 class Kind:
@@ -31,10 +32,11 @@ def load(name: str, **settings: Any) -> type[Kind]:
 
 
 @pytest.fixture
-def file(tmp_path: Path) -> Path:
+def file(tmp_path: Path) -> Iterator[Path]:
     path = tmp_path / "things_of_mine.py"
     path.write_text(f"from {__name__} import Kind\nclass Mine(Kind):\n    pass\n")
-    return path
+    yield path
+    sys.modules.pop(path.stem, None)
 
 
 def test_a_shipped_class_and_one_by_its_module():
@@ -77,6 +79,73 @@ def test_what_cannot_be_loaded_is_said(name: str, says: str):
         load(name)
 
 
+def test_a_file_alone_is_enough_where_it_holds_one(file: Path):
+    assert load(str(file)).__name__ == "Mine"
+
+
+@pytest.mark.parametrize(
+    ("more", "says"),
+    [
+        ("class Other(Kind): pass", "several; name one of: .*:Mine, .*:Other"),
+        ("Mine = None", "the file defines no Kind"),
+    ],
+)
+def test_a_file_alone_that_holds_none_or_several_is_refused(file: Path, more: str, says: str):
+    other = file.with_name(f"with_{len(more)}.py")
+    other.write_text(f"{file.read_text()}{more}\n")
+
+    with pytest.raises(UsageError, match=says):
+        load(str(other))
+
+
+def test_a_module_in_the_current_directory_and_what_lies_beside_it(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    (tmp_path / "lies_beside.py").write_text(f"from {__name__} import Kind\n")
+    (tmp_path / "lies_here.py").write_text("import lies_beside\nclass It(lies_beside.Kind): pass\n")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setattr(sys, "path", [each for each in sys.path if each])
+
+    assert load("lies_here:It").__name__ == "It"
+
+
+def test_where_any_class_will_do_the_file_holds_one_with_the_members(tmp_path: Path):
+    file = tmp_path / "one_that_runs.py"
+    file.write_text("class Helper: pass\nclass Runs:\n    def run(self): ...\n")
+    found: type[Any] = load_class(
+        str(file), object, what="agent", shipped={}, group="x", members=("run",)
+    )
+
+    assert found.__name__ == "Runs"
+
+
+@pytest.mark.parametrize(
+    ("name", "own"),
+    [
+        ("mine.py", True),
+        ("a/b/mine.py:Mine", True),
+        ("package.module:Mine", True),
+        ("human-eval", False),
+        ("qwen3:8b", False),
+        ("openai/gpt-4o", False),
+        ("command:claude -p {prompt}", False),
+    ],
+)
+def test_names_of_code(name: str, own: bool):
+    assert is_own_code(name) is own
+
+
+@pytest.mark.parametrize(("name", "near"), [("mad", "'made'"), ("othr", "'other'")])
+def test_a_mistyped_name_is_answered_with_the_near_one(name: str, near: str):
+    with pytest.raises(UsageError, match=f"did you mean {near}"):
+        load(name)
+
+
+def test_a_mistyped_class_is_answered_with_the_near_one(file: Path):
+    with pytest.raises(UsageError, match=r"no 'Mien'; did you mean 'Mine'\?"):
+        load(f"{file}:Mien")
+
+
 def test_a_file_cannot_take_the_name_of_a_module_that_is_loaded(tmp_path: Path):
     file = tmp_path / "json.py"
     file.write_text("class JSONDecoder: pass\n")
@@ -97,7 +166,7 @@ def test_options_become_what_the_constructor_takes():
     given = {"count": "3", "names": "a, b"}
 
     assert constructor_values(Made, given, owner="it") == {"count": 3, "names": ["a", "b"]}
-    with pytest.raises(UsageError, match="it has no option 'secret'; it has: count, names"):
+    with pytest.raises(UsageError, match="it has no option 'secret'\n  It has: count, names"):
         constructor_values(Made, {"secret": "x"}, owner="it", reserved=("secret",))
 
 

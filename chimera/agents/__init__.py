@@ -1,4 +1,4 @@
-"""Agents by name: `create_agent("react", model="openai/gpt-4o")`, a preset, or `module:Class`."""
+"""Agents by name: `create_agent("react", model="openai/gpt-4o")`, a preset, or one's own code."""
 
 from __future__ import annotations
 
@@ -80,7 +80,13 @@ def create_agent(
     kind = head.replace("-", "_")
     kind = kind if kind in AGENTS else name
     cls: type[Any] = load_class(
-        kind, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP, others=others
+        kind,
+        object,
+        what="agent",
+        shipped=_CLASSES,
+        group=ENTRY_POINT_GROUP,
+        others=others,
+        members=("run", "submit"),
     )
     parameters = inspect.signature(cls).parameters
     sampling = {

@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from chimera.errors import UsageError
 from chimera.providers.base import ContextOverflow, Provider
@@ -13,6 +13,7 @@ from chimera.types import JSON, Message
 
 BYTES_PER_TOKEN = 3  # below what tokenizers make of English and code, so that estimates are high
 MESSAGE_TOKENS = 8
+IMAGE_TOKENS = 2_000
 MARK = "[Compacted {count} messages]"
 CUT = "\n[… cut …]\n"
 SMALLEST_BUDGET = 64  # tokens; enough for the mark, the beginning of the task and nothing else
@@ -134,11 +135,11 @@ def _fitted(
     excess = estimated_tokens(whole) - budget
     if excess <= 0:
         return whole
-    fixed = sum(_tokens(replace(message, content="")) for message in whole)
+    fixed = sum(_tokens(_cut(message, 0)) for message in whole)
     if fixed + MESSAGE_TOKENS > budget and tail:
         return _fitted(head, summary, [], budget)
     if fixed + MESSAGE_TOKENS > budget:
-        first = [replace(message, tool_calls=()) for message in head if message.role != "tool"]
+        first = [_bare(message) for message in head if message.role != "tool"]
         return _fitted(first[:2], summary, [], budget)
     # One ceiling for every text, as high as the budget allows.
     low, high = 0, budget
@@ -152,17 +153,27 @@ def _fitted(
 
 
 def _cut(message: Message, tokens: int) -> Message:
-    """The message with a content of at most `tokens` tokens: its beginning and its end."""
+    """The message with a content of at most `tokens` tokens: its beginning and its end.
+
+    A turn with calls that its service wants back as it came stays whole.
+    """
+    if message.native is not None and message.tool_calls:
+        return message
     limit = tokens * BYTES_PER_TOKEN
     data = message.content.encode("utf-8", "replace")
     if len(data) <= limit:
         return message
     room = limit - len(CUT.encode())
     if room < 8:
-        return replace(message, content=data[:limit].decode("utf-8", "ignore"))
+        return message.with_content(data[:limit].decode("utf-8", "ignore"))
     start, end = data[: room * 2 // 3], data[len(data) - room // 3 :]
     text = start.decode("utf-8", "ignore") + CUT + end.decode("utf-8", "ignore")
-    return replace(message, content=text)
+    return message.with_content(text)
+
+
+def _bare(message: Message) -> Message:
+    """Its text alone."""
+    return Message(message.role, message.content)
 
 
 def _transcript(messages: Sequence[Message]) -> str:
@@ -178,7 +189,11 @@ def _transcript(messages: Sequence[Message]) -> str:
 
 def _tokens(message: Message) -> int:
     size = len(message.content.encode("utf-8", "replace"))
-    size += sum(len(call.name) + len(_arguments(call).encode()) for call in message.tool_calls)
+    if message.native is not None:
+        size = max(size, len(json.dumps(message.native.content)))
+    else:
+        size += sum(len(call.name) + len(_arguments(call).encode()) for call in message.tool_calls)
+    size += len(message.images) * IMAGE_TOKENS * BYTES_PER_TOKEN
     return MESSAGE_TOKENS * (1 + len(message.tool_calls)) + -(-size // BYTES_PER_TOKEN)
 
 

@@ -64,7 +64,7 @@ class DirectAgent(BaseAgent):
             output, cut = response.content, response.stop_reason == "length"
             usage = usage + response.usage
             cost.add(response.cost)
-            answer = Message.assistant(response.content, response.tool_calls)
+            answer = response.message()
             trajectory.append(
                 Step(
                     answer,

@@ -188,7 +188,7 @@ class _Run:
         self.usage = self.usage + response.usage
         known = self.cost is not None and response.cost is not None
         self.cost = (self.cost or 0.0) + (response.cost or 0.0) if known else None
-        message = Message.assistant(response.content, response.tool_calls)
+        message = response.message()
         self.messages.append(message)
         self.trajectory.append(
             Step(

@@ -141,7 +141,9 @@ def _is(value: JSON, kind: type | tuple[type, ...]) -> bool:
 
 
 def _make(name: str) -> Tool:
-    made = load_class(name, object, what="tool", shipped=TOOLS, group="chimera.tools")()
+    made = load_class(
+        name, object, what="tool", shipped=TOOLS, group="chimera.tools", members=("execute",)
+    )()
     if not isinstance(made, Tool):
         raise UsageError(f"tool '{name}': it lacks a name, a description, parameters or execute()")
     return made

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
@@ -16,7 +17,7 @@ from chimera.eval.trial import StartBackend
 
 
 @click.command("attack")
-@click.argument("name", required=False)
+@click.argument("name", required=False, shell_complete=COMPLETERS["benchmark"])
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--task", "-t", multiple=True, help="Tasks whose id fits this glob (default: the first).")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from chimera.cli.display import money
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
@@ -27,7 +28,7 @@ from chimera.text import one_line
 
 
 @click.command("compare")
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, shell_complete=COMPLETERS["resume"])
 @option("--show", type=click.IntRange(0), default=20, help="How many differing tasks to list.")
 @option("--gate", "gated", is_flag=True,
         help="Exit 1 when a run is significantly worse than the first.")  # fmt: skip

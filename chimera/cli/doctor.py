@@ -99,7 +99,7 @@ def _benchmarks() -> Iterator[Finding]:
     for slug, adapter in adapters().items():
         if "missing" in vars(adapter):  # those that inherit it would say the same again
             missing = adapter().missing()
-            for what, remedy in missing:
-                yield Finding(f"Needs of {slug}", what, False, remedy)
+            for lack in missing:
+                yield Finding(f"Needs of {slug}", lack.what, False, lack.remedy)
             if not missing:
                 yield Finding(f"Needs of {slug}", "all", True, "everything it needs is there")

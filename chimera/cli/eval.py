@@ -25,17 +25,16 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command("eval")
-@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or package.module:Class.")
+@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
-@option(
-    "--agent", "-a", help="direct, react, oracle, nop, replay, command:…, a preset, module:Class."
-)
+@option("--agent", "-a", help="direct, react, oracle, nop, a preset, command:…, file.py:Class.")
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
+@option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
 @option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
-@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, module:Class.")
+@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, file.py:Class.")
 @option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
 @option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
 @option(
@@ -65,6 +64,9 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
 @report_options
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--on", help="Where trials run: ray, ray://HOST:PORT (default: this machine alone).")
+@option("--metrics", type=click.IntRange(0, 65535),
+        help="Serve /metrics (Prometheus) and /status here on this port; 0 is any.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option
 @config_option
@@ -79,6 +81,8 @@ def command(
     ctrf: Path | None,
     github: bool | None,
     fail_under: float | None,
+    on: str | None,
+    metrics: int | None,
     dry_run: bool,
     as_json: bool,
     api_key: str | None,
@@ -90,9 +94,10 @@ def command(
     Examples:
       chimera eval --benchmark human-eval --model local/smollm2 --limit 5
       chimera eval -b human-eval -m openai/gpt-4o -k 5 --budget 2 --output results.json
-      chimera eval -b my_package.my_module:MyBench -m anthropic/claude-sonnet-4-5
+      chimera eval -b my_bench.py:MyBench -m anthropic/claude-sonnet-4-5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
+      chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
 
     \b
@@ -107,8 +112,10 @@ def command(
         settings = RunSettings(**given)
     else:
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
+    if on is not None and api_key is not None:
+        raise UsageError("--api-key does not travel: with --on, set the variable on every node")
     reports = Reports(output, junit, ctrf, github)
-    target = Output(runs_dir, resume, reports, fail_under, as_json, dry_run)
+    target = Output(runs_dir, resume, reports, fail_under, as_json, dry_run, on, metrics)
     return run_evaluation(settings, target, api_key=api_key)
 
 

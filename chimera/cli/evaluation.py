@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -13,8 +16,9 @@ import msgspec
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
+from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Interrupted
+from chimera.eval.harness import Harness, Interrupted, Observer, trials_at_once
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
@@ -67,15 +71,29 @@ class Output:
     fail_under: float | None = None
     as_json: bool = False
     dry_run: bool = False
+    on: str | None = None
+    metrics: int | None = None
 
 
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
-    prepared = prepare(settings, api_key=api_key)
+    prepared = prepare(settings, api_key=api_key, runs=output.runs)
+    for line in prepared.left_out:
+        echo(line, err=True)
     if output.dry_run:
         _print_plan(prepared, output)
         return ExitCode.DONE
+    make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
+
+
+def make_ready(benchmark: Benchmark[Any], tasks: Sequence[Any] | None = None) -> None:
+    """Fetch and build what trials need that is not there yet, telling what and how long it took."""
+    for each in benchmark.preparations(tasks):
+        began = time.monotonic()
+        echo(f"fetching {each.what} …", err=True)
+        each.make()
+        echo(f"  done in {time.monotonic() - began:.0f} s", err=True)
 
 
 def drive(prepared: PreparedRun, output: Output) -> int:
@@ -91,12 +109,15 @@ def drive(prepared: PreparedRun, output: Output) -> int:
 
 def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
     began = time.monotonic()
+    code: ExitCode | None = None
     if prepared.until is not None:
         echo(f"until decided: {prepared.until.test.guarantee}", err=True)
-    code: ExitCode | None = None
     try:
-        with create_display(as_json=output.as_json, samples=prepared.samples) as display:
-            result = prepared.harness(store, display).run()
+        with (
+            create_display(as_json=output.as_json, samples=prepared.samples) as display,
+            _monitored(prepared, display, output.metrics) as observer,
+        ):
+            result = _harness(prepared, store, observer, output.on).run()
     except Interrupted as interruption:
         terminated = isinstance(interruption.__cause__, Terminated)
         code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
@@ -126,6 +147,31 @@ def _gated(result: EvalResult, fail_under: float | None, *, decided: bool) -> Ex
     return code
 
 
+@contextmanager
+def _monitored(prepared: PreparedRun, observer: Observer, port: int | None) -> Iterator[Observer]:
+    if port is None:
+        yield observer
+        return
+    from chimera.cli.monitor import Monitor, serving
+
+    labels = {"benchmark": prepared.benchmark.name(), "model": prepared.settings.model or ""}
+    with serving(monitor := Monitor(observer, labels), port) as chosen:
+        echo(f"metrics at http://127.0.0.1:{chosen}/metrics", err=True)
+        yield monitor
+
+
+def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None) -> Harness:
+    harness = prepared.harness(store, observer)
+    if on is not None:
+        from chimera.eval.cluster.run import cluster_address, on_ray
+
+        def say(words: str) -> None:
+            echo(words, err=True)
+
+        harness.executor = on_ray(prepared, cluster_address(on), say)
+    return harness
+
+
 def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:
     if prepared.until is None:
         return
@@ -147,12 +193,11 @@ def _expected(prepared: PreparedRun, output: Output) -> str:
         agent=settings.agent or benchmark.default_agent,
     )
     name, tally = found or ("", None)
-    cores = os.cpu_count() or 1
     return forecast_before(
         tally,
         trials=len(prepared.tasks) * settings.samples,
         tasks=len(prepared.tasks),
-        at_once=settings.concurrency or min(32, cores * benchmark.trials_per_core),
+        at_once=trials_at_once(benchmark, settings.concurrency),
         basis=f"by {tally.trials} trials of {one_line(name)}" if tally else "",
     ).text
 
@@ -172,4 +217,7 @@ def _print_plan(prepared: PreparedRun, output: Output) -> None:
         + ", …"[: 3 * (len(tasks) > 5)]
     )
     echo(f"expected     {_expected(prepared, output)}")
+    for each in benchmark.preparations(tasks):
+        echo(f"to fetch     {each.what} (by the first run, or: chimera prepare {benchmark.slug})")
+    echo("checks       all hold: data, agent, model, environment, prices, disk")
     echo("Nothing was run (--dry-run).")

@@ -9,6 +9,7 @@ import click
 import msgspec
 
 from chimera.cli.evaluation import Output, Reports, drive
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import (
     config_option,
     json_option,
@@ -26,8 +27,8 @@ from chimera.text import one_line
 
 
 @click.command("grade")
-@click.argument("run", required=False)
-@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or package.module:Class.")
+@click.argument("run", required=False, shell_complete=COMPLETERS["resume"])
+@option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--predictions", type=click.Path(path_type=Path), help="Answers: JSONL, JSON, gz.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")

@@ -17,6 +17,7 @@ import click
 from chimera import __version__
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ChimeraError, ExitCode
+from chimera.text import did_you_mean
 
 #: name → (module with `command`, the line `chimera --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -28,6 +29,9 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
+    "view": ("chimera.cli.view", "See and compare runs in a browser."),
+    "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
+    "top": ("chimera.cli.top", "What running runs do now."),
     "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
     "table": ("chimera.cli.table", "Models × benchmarks as a table, with intervals."),
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
@@ -53,6 +57,14 @@ class LazyGroup(click.Group):
             return group
         return None
 
+    def resolve_command(
+        self, context: click.Context, arguments: list[str]
+    ) -> tuple[str | None, click.Command | None, list[str]]:
+        if arguments and self.get_command(context, arguments[0]) is None:
+            near = did_you_mean(arguments[0], self.list_commands(context))
+            raise click.UsageError(f"No such command '{arguments[0]}'{near}", context)
+        return super().resolve_command(context, arguments)
+
     def format_commands(self, context: click.Context, formatter: click.HelpFormatter) -> None:
         with formatter.section("Commands"):
             formatter.write_dl([(name, line) for name, (_, line) in COMMANDS.items()])
@@ -71,6 +83,9 @@ def cli() -> None:
       chimera grade --benchmark human-eval --predictions samples.jsonl
       chimera validate human-eval
     """
+    from chimera.cli.variables import refuse_misspelt
+
+    refuse_misspelt(module for module, _ in COMMANDS.values())
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:

@@ -9,15 +9,21 @@ from typing import Any, TypeVar
 
 import click
 
+from chimera.cli.names import COMPLETERS
 from chimera.errors import UsageError
+from chimera.text import did_you_mean
 
 CommandT = TypeVar("CommandT", bound=Callable[..., Any])
+#: The variables of all options made so far.
+VARIABLES: set[str] = set()
 
 
 def option(*flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
     """A click option whose value can also come from the variable CHIMERA_<FLAG>."""
     long = max(flags, key=len).lstrip("-").split("/")[0]
     settings.setdefault("envvar", f"CHIMERA_{long.upper().replace('-', '_')}")
+    settings.setdefault("shell_complete", COMPLETERS.get(long))
+    VARIABLES.add(settings["envvar"])
     settings.setdefault("show_default", settings.get("default") is not None)
     return click.option(*flags, **settings)
 
@@ -32,12 +38,13 @@ def read_config(context: click.Context, _: click.Parameter, value: Path | None) 
         raise UsageError(f"--config {value}: {error.strerror}") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
         raise UsageError(f"--config {value}: {error}") from None
-    known = {parameter.name for parameter in context.command.params}
+    known = {parameter.name for parameter in context.command.params if parameter.name}
     defaults: dict[str, Any] = {}
     for key, setting in content.items():
         name = key.replace("-", "_")
         if name not in known:
-            raise UsageError(f"--config {value}: unknown key '{key}'")
+            near = did_you_mean(name, known)
+            raise UsageError(f"--config {value}: unknown key '{key}'{near}")
         if isinstance(setting, dict):
             setting = [f"{k}={v}" for k, v in setting.items()]
         defaults[name] = setting

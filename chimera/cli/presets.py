@@ -7,6 +7,7 @@ from typing import Any
 import click
 
 from chimera.cli.eval import command as evaluation
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import option
 from chimera.cli.terminal import echo
 from chimera.eval.registry import flavour
@@ -23,7 +24,7 @@ def group(preset: str) -> click.Group:
     def preset_group() -> None: ...
 
     @preset_group.command("bench")
-    @click.argument("benchmark")
+    @click.argument("benchmark", shell_complete=COMPLETERS["benchmark"])
     @option("--bench-limit", "--limit", "-l", "limit", default="5",
             help="Tasks to run: N, a range A:B, or 0 for the whole set.")  # fmt: skip
     @option("--language", help="Only this language, where the benchmark has several.")

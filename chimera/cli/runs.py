@@ -13,11 +13,13 @@ import click
 import msgspec
 
 from chimera.cli.display import money, summary_lines
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_text
 from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
+from chimera.eval.runs.merge import merge
 from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.store import RunStore
@@ -83,7 +85,7 @@ def _print_runs(rows: Sequence[RunSummary]) -> None:
 
 
 @command.command("show")
-@click.argument("run")
+@click.argument("run", shell_complete=COMPLETERS["resume"])
 @click.argument("task", required=False)
 @option("--sample", type=int, default=0, help="Which sample of the task.")
 @option("--status", type=click.Choice(["passed", "failed", "error"]), help="Only these trials.")
@@ -153,6 +155,13 @@ def _trial_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
         f"{record.usage.input_tokens} + {record.usage.output_tokens} tokens, {money(record.cost)}"
     )
+    apart = {
+        "read from the cache": record.usage.cached_tokens,
+        "written into it": record.usage.cache_write_tokens,
+        "of reasoning": record.usage.reasoning_tokens,
+    }
+    if any(apart.values()):
+        yield "of these   " + ", ".join(f"{count} {what}" for what, count in apart.items() if count)
     if record.stop_reason:
         yield f"stopped    {one_line(record.stop_reason)}"
     yield from _section("prompt", store.task_prompt(record.task_id))
@@ -166,8 +175,11 @@ def _trial_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
             f"\n→ {call.name} {call.raw_arguments or dict(call.arguments or {})}"
             for call in step.message.tool_calls
         )
+        pictures = "".join(f"\n[{image.media_type}]" for image in step.message.images)
+        if step.message.reasoning:
+            yield from _section(f"step {number}: reasoning", step.message.reasoning)
         title = f"step {number}: {step.message.role}{_expense(step, before)}"
-        yield from _section(title, step.message.content + calls)
+        yield from _section(title, step.message.content + calls + pictures)
         before = step.timestamp or before
 
 
@@ -216,7 +228,7 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
 
 
 @command.command("export")
-@click.argument("run")
+@click.argument("run", shell_complete=COMPLETERS["resume"])
 @option(
     "--format",
     "kind",
@@ -262,8 +274,25 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
             output.write_text(text, encoding="utf-8")
 
 
-@command.command("rm")
+@command.command("merge")
+@click.argument("target", type=click.Path(path_type=Path, dir_okay=False))
 @click.argument("runs", nargs=-1, required=True)
+@runs_dir_option
+def merge_runs(*, target: Path, runs: tuple[str, ...], runs_dir: Path | None) -> None:
+    """Write the RUNS of one plan, as --shard makes them, into one new run TARGET.
+
+    \b
+    Example:
+      chimera eval -b human-eval -m MODEL --shard 1/2    # on one machine
+      chimera eval -b human-eval -m MODEL --shard 2/2    # on another
+      chimera runs merge whole.chi runs/*.chi
+    """
+    count = merge(target, [find_run(name, _directory(runs_dir)) for name in runs])
+    echo(f"wrote {target}: {count} trials of {len(runs)} runs")
+
+
+@command.command("rm")
+@click.argument("runs", nargs=-1, required=True, shell_complete=COMPLETERS["resume"])
 @runs_dir_option
 def remove(*, runs: tuple[str, ...], runs_dir: Path | None) -> None:
     """Remove stored RUNS."""

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
@@ -19,7 +20,7 @@ DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 
 
 @click.command("validate")
-@click.argument("name")
+@click.argument("name", shell_complete=COMPLETERS["benchmark"])
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")

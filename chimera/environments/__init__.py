@@ -28,7 +28,7 @@ BACKENDS: Mapping[str, str] = {
 
 @functools.cache
 def backend_class(backend: str) -> type[Environment]:
-    """The class behind a backend's name, `module:Class`, `path/to/file.py:Class` or entry point."""
+    """The class behind a backend's name, an entry point, or that of one's own code."""
     return load_class(
         backend, Environment, what="environment", shipped=BACKENDS, group="chimera.environments"
     )

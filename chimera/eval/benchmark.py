@@ -34,6 +34,27 @@ class StartEnvironment(ABC):
 
 
 @dataclass(frozen=True, slots=True)
+class Lack:
+    """What some tasks need beside their data and this machine or the settings do not have."""
+
+    what: str
+    #: The command or the option that brings it.
+    remedy: str
+    #: The ids of the tasks that get no verdict without it; None: of all.
+    tasks: frozenset[str] | None = None
+    #: A model that nobody named is no matter where answers come without any.
+    kind: Literal["machine", "model"] = "machine"
+
+
+@dataclass(frozen=True, slots=True)
+class Preparation:
+    """Something that is fetched or built once, before the first trial that needs it."""
+
+    what: str
+    make: Callable[[], object]
+
+
+@dataclass(frozen=True, slots=True)
 class OfficialGrader:
     """The published grader of a benchmark, driven by `program` in an interpreter that has it.
 
@@ -156,8 +177,12 @@ class Benchmark(ABC, Generic[TaskT]):
         (`chimera.eval.data.predictions`)."""
         return None
 
-    def missing(self) -> Sequence[tuple[str, str]]:
-        """What it needs beside its data and this machine lacks, each with how to get it."""
+    def missing(self, tasks: Sequence[TaskT] | None = None) -> Sequence[Lack]:
+        """What it needs beside its data and is not here: for these tasks, or for any of its own."""
+        return ()
+
+    def preparations(self, tasks: Sequence[TaskT] | None = None) -> Sequence[Preparation]:
+        """What is still to be fetched or built for these tasks, or for any of its own."""
         return ()
 
     def options(self) -> dict[str, JSON]:

@@ -41,7 +41,7 @@ from chimera.eval.trial import (
     run_trial,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict
-from chimera.eval.workers import ThreadExecutor, results
+from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable, storable_value
 from chimera.types import JSON
@@ -120,12 +120,14 @@ class Harness:
     observer: Observer = field(default_factory=SilentObserver)
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
-    #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
-    until: UntilDecided | None = None
     #: The same, for what every trial would meet: a wrong key, no connection.
     first_breaker: int = 3
     #: Of an agent that is given by its name.
     model: str | None = None
+    #: Where trials are run, from what they share and how many there are; None is this process.
+    executor: Callable[[Surroundings, int], Executor[TrialSpec, TrialRecord]] | None = None
+    #: Stop when the tasks so far, in their order, have decided; all samples of one come together.
+    until: UntilDecided | None = None
     _benchmark: Benchmark[Any] = field(init=False, repr=False)
     _agent: Agent | Submitter = field(init=False, repr=False)
 
@@ -162,15 +164,10 @@ class Harness:
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        def work(spec: TrialSpec) -> TrialRecord:
-            trial = spec.task["id"], spec.sample
-            self.observer.started(*trial)
-            with heard(partial(self.observer.doing, *trial)):
-                return run_trial(spec, budget=budget, checkpoint=store.write)
-
-        cores = os.cpu_count() or 1
-        workers = self.concurrency or min(32, cores * self._benchmark.trials_per_core)
-        executor = ThreadExecutor(work, min(workers, len(plan)))
+        make = self.executor or self._threads
+        observer = self.observer
+        surroundings = Surroundings(budget, store.write, observer.started, observer.doing)
+        executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
             store,
@@ -179,9 +176,24 @@ class Harness:
             stopped=stopped or (self.until.reason if self.until else None),
         )
 
+    def _threads(
+        self, surroundings: Surroundings, trials: int
+    ) -> ThreadExecutor[TrialSpec, TrialRecord]:
+        """The trials of this run in threads of this process."""
+
+        def work(spec: TrialSpec) -> TrialRecord:
+            trial = spec.task["id"], spec.sample
+            surroundings.started(*trial)
+            with heard(partial(surroundings.doing, *trial)):
+                return run_trial(
+                    spec, budget=surroundings.budget, checkpoint=surroundings.checkpoint
+                )
+
+        return ThreadExecutor(work, min(trials_at_once(self._benchmark, self.concurrency), trials))
+
     def _drive(
         self,
-        executor: ThreadExecutor[TrialSpec, TrialRecord],
+        executor: Executor[TrialSpec, TrialRecord],
         pending: Iterator[TrialSpec],
         store: RunStore,
     ) -> str | None:
@@ -352,6 +364,11 @@ class _Streak:
         if self._count >= (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
+
+
+def trials_at_once(benchmark: Benchmark[Any], asked: int | None) -> int:
+    """How many trials a machine like this one runs at once, unless so many were asked for."""
+    return asked or min(32, (os.cpu_count() or 1) * benchmark.trials_per_core)
 
 
 def checked_benchmark(benchmark: object) -> Benchmark[Any]:

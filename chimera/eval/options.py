@@ -19,6 +19,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.plugins import convert
+from chimera.text import did_you_mean
 from chimera.types import JSON
 
 
@@ -127,7 +128,8 @@ def from_texts(options: type[Options], given: Mapping[str, str], owner: str) -> 
         name = key.replace("-", "_")
         if name not in names:
             known = ", ".join(names) or "none"
-            raise UsageError(f"'{owner}' has no option '{key}'; it has: {known}")
+            near = did_you_mean(name, names)
+            raise UsageError(f"'{owner}' has no option '{key}'{near}\n  It has: {known}")
         values[name] = convert(text, hints[name], key)
     return values
 

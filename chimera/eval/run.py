@@ -19,11 +19,12 @@ import msgspec
 
 from chimera.agents import Agent, as_agent
 from chimera.cache import cache_dir, write_atomically
-from chimera.environments import available
+from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
+from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
 from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
@@ -31,8 +32,10 @@ from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
+from chimera.eval.submitters import SUBMITTERS
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
+from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
 
@@ -50,6 +53,7 @@ class RunSettings:
     agent: str | None = None
     limit: str | None = None
     task: tuple[str, ...] = ()
+    shard: str | None = None
     samples: int = 1
     concurrency: int | None = None
     environment: str | None = None
@@ -106,6 +110,8 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: What this machine cannot run of the benchmark, where `--limit` passed over it.
+    left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
     until: UntilDecided | None = None
 
@@ -173,26 +179,72 @@ def prepare(
     settings: RunSettings,
     *,
     api_key: str | None = None,
+    runs: Path | None = None,
     benchmark: Benchmark[Any] | None = None,
     agent: Agent | Submitter | None = None,
 ) -> PreparedRun:
-    """Make benchmark and agent, choose tasks and environment; a `UsageError` says what cannot be.
+    """Make benchmark and agent, choose tasks and environment, and check that they can run.
 
-    `api_key` is no setting, so that it is never stored. Objects of one's own count instead of the
-    settings' names.
+    A `UsageError` says everything that would certainly fail. `api_key` is no setting, so that it
+    is never stored. Objects of one's own count instead of the settings' names.
     """
+    problems = Problems()
+    with problems.collected():
+        benchmark = benchmark or settings.create_benchmark()
     if benchmark is None:
-        benchmark = settings.create_benchmark()
-    if agent is None:
-        agent = chosen_agent(settings, benchmark, api_key=api_key)
-    tasks = select_tasks(benchmark.tasks(), settings.limit, settings.task)
-    environment = settings.environment or choose_backend(
-        benchmark, needs_commands=as_agent(agent).needs_environment
-    )
+        _check_names(settings, problems, api_key)
+        problems.raise_all()
+        raise AssertionError("a benchmark that cannot be made was told")
+    with problems.collected():
+        agent = agent or chosen_agent(settings, benchmark, api_key=api_key)
+    tasks: Sequence[Any] = ()
+    left_out: tuple[str, ...] = ()
+    with problems.collected():
+        tasks, left_out = _runnable_tasks(settings, benchmark, problems)
+        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
+    environment = settings.environment or ""
+    with problems.collected():
+        needs_commands = agent is not None and as_agent(agent).needs_environment
+        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        problems.add(*backend_problems(benchmark, environment, tasks))
     until = None
-    if settings.until == "decided":
-        tasks, until = until_decided(settings, benchmark, tasks)
-    return PreparedRun(settings, benchmark, agent, tasks, environment, until=until)
+    with problems.collected():
+        if settings.until == "decided":
+            tasks, until = until_decided(settings, benchmark, tasks)
+    problems.add(*disk_problems(runs_dir(runs)))
+    problems.raise_all()
+    assert agent is not None
+    return PreparedRun(
+        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
+    )
+
+
+def _check_names(settings: RunSettings, problems: Problems, api_key: str | None) -> None:
+    """What can be said of a run whose benchmark is not known: its model and its environment."""
+    if settings.model is not None:
+        with problems.collected():
+            create_provider(settings.model, api_key=api_key, base_url=settings.base_url)
+    if settings.environment is not None:
+        with problems.collected():
+            backend_class(settings.environment)
+
+
+def _runnable_tasks(
+    settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
+) -> tuple[Sequence[Any], tuple[str, ...]]:
+    """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
+    every = benchmark.tasks()
+    chosen = select_tasks(every, settings.limit, settings.task)
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+        here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
+        able = runnable(every, here)
+        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+            told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
+            return select_tasks(able, settings.limit, ()), told
+    problems.add(*(describe(lack, len(chosen)) for lack in lacks))
+    return chosen, ()
 
 
 def run(
@@ -207,7 +259,7 @@ def run(
     agent: Agent | Submitter | None = None,
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
-    prepared = prepare(settings, api_key=api_key, benchmark=benchmark, agent=agent)
+    prepared = prepare(settings, api_key=api_key, runs=runs, benchmark=benchmark, agent=agent)
     store = prepared.open_store(runs, resume)
     try:
         result = prepared.harness(store, observer).run()
@@ -331,6 +383,17 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
     if low < 0 or high <= low:
         raise UsageError(f"--limit {limit}: selects no task")
     return chosen[low:high]
+
+
+def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
+    """Every N-th task from the i-th on, for a shard "i/N": together the shards are all tasks."""
+    part, _, parts = shard.partition("/")
+    if not (part.isdecimal() and parts.isdecimal() and 1 <= int(part) <= int(parts) < 10**6):
+        raise UsageError(f"--shard {shard}: expected i/N with i from 1 to N, as in 2/8")
+    chosen = tasks[int(part) - 1 :: int(parts)]
+    if not chosen:
+        raise UsageError(f"--shard {shard}: there are only {len(tasks)} tasks")
+    return chosen
 
 
 def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:

@@ -97,7 +97,7 @@ class _Account:
     def blames_answer(self, error: ChimeraError) -> bool:
         """Whether an answer, or what the model did on its way to one, may have caused the fault."""
         if self.phase == "agent":
-            return error.boundary != "provider" and bool(self.meter.calls)
+            return error.boundary not in ("provider", "budget") and bool(self.meter.calls)
         return self.phase == "answer"
 
     def take_over(self, prior: TrialRecord) -> None:

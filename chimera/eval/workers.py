@@ -6,11 +6,42 @@ import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable
+from dataclasses import dataclass
 from itertools import islice
-from typing import Generic, TypeVar
+from typing import Generic, Protocol, TypeVar
+
+from chimera.eval.values import TrialRecord
+from chimera.providers.meter import Budget
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
+TakenT = TypeVar("TakenT", contravariant=True)
+GivenT = TypeVar("GivenT", covariant=True)
+
+
+@dataclass(frozen=True, slots=True)
+class Surroundings:
+    """What the trials of a run share, wherever they are run."""
+
+    budget: Budget | None
+    checkpoint: Callable[[TrialRecord], object]
+    started: Callable[[str, int], None]
+    doing: Callable[[str, int, str, float], None] = lambda *_: None
+
+
+class Executor(Protocol[TakenT, GivenT]):
+    """Takes jobs and gives results, in the order in which they end; the caller is one thread."""
+
+    pending: int
+    finishing: bool
+
+    @property
+    def workers(self) -> int: ...
+    def start(self) -> None: ...
+    def submit(self, job: TakenT, /) -> None: ...
+    def result(self, timeout: float | None = None) -> GivenT: ...
+    def finish(self) -> None: ...
+    def stop(self) -> None: ...
 
 
 class ThreadExecutor(Generic[JobT, ResultT]):
@@ -69,7 +100,7 @@ class ThreadExecutor(Generic[JobT, ResultT]):
                 self._results.put(error)
 
 
-def results(executor: ThreadExecutor[JobT, ResultT], jobs: Iterable[JobT]) -> Generator[ResultT]:
+def results(executor: Executor[JobT, ResultT], jobs: Iterable[JobT]) -> Generator[ResultT]:
     """What the jobs came to, in the order in which they end; two a worker are taken ahead.
 
     After `executor.finish()` only the results of jobs under way still come.

@@ -4,26 +4,21 @@ from __future__ import annotations
 
 import os
 import threading
-from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
-from chimera.providers.base import DEFAULT_MAX_TOKENS, Provider, Request
+from chimera.providers.base import Provider, Request
 from chimera.providers.openai import CONNECT_SECONDS
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import malformed, status_failure, talk, tool_arguments
-from chimera.types import JSON, Message, Response, ToolCall, Usage
+from chimera.providers.sdk import sdk_arguments, talk
+from chimera.providers.settings import merge
+from chimera.providers.wire import messages
+from chimera.types import JSON, Response
 
-EMPTY = "(empty)"  # the interface refuses empty texts
-STOP_REASONS = {
-    "end_turn": "stop",
-    "stop_sequence": "stop",
-    "tool_use": "tool_calls",
-    "max_tokens": "length",
-    "model_context_window_exceeded": "length",
-    "refusal": "content_filter",
-}
+BETA_HEADER = "anthropic-beta"
+#: Lets a model with a budget of thought think between its calls, too.
+INTERLEAVED = "interleaved-thinking-2025-05-14"
 
 _clients: dict[tuple[int, str, str, bool, bool], Any] = {}
 _lock = threading.Lock()
@@ -35,13 +30,19 @@ class AnthropicProvider(Provider):
     api_key: str = field(default="", repr=False)
     bearer: bool = False  # the key goes as `Authorization: Bearer`, as other makers' endpoints want
     proxies: bool = True
+    prompt_caching: bool = True
 
     @property
     def endpoint(self) -> str:
         return f"{self.base_url} {self.model}"
 
     def identity(self) -> dict[str, JSON]:
-        return {"model": self.name, "served_as": self.model, "base_url": self.base_url}
+        return {
+            "model": self.name,
+            "served_as": self.model,
+            "base_url": self.base_url,
+            **self.settings.identity(),
+        }
 
     def price(self) -> Price | None:
         return self.price_override or table_price(self.model, self.base_url)
@@ -52,39 +53,36 @@ class AnthropicProvider(Provider):
         arguments = self._arguments(request)
 
         def send() -> AbstractContextManager[Any]:
-            client = _client_for(self.base_url, self.api_key, self.bearer, self.proxies)
+            resource = self._client().messages
             connect = min(CONNECT_SECONDS, request.timeout)
             timeout = anthropic.Timeout(request.timeout, connect=connect)
-            create = client.messages.with_streaming_response.create
-            opened: AbstractContextManager[Any] = create(timeout=timeout, **arguments)
+            given = sdk_arguments(resource.create, arguments, self._headers(arguments))
+            create = resource.with_streaming_response.create
+            opened: AbstractContextManager[Any] = create(timeout=timeout, **given)
             return opened
 
-        return read_message(self.name, talk(anthropic, self.name, send, request.timeout))
+        body = talk(anthropic, self.name, send, request.timeout)
+        return messages.read_reply(self.name, body, request)
+
+    def _client(self) -> Any:
+        return _client_for(self.base_url, self.api_key, self.bearer, self.proxies)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
-        system, messages = split_messages(request.messages)
-        arguments: dict[str, Any] = {
-            "model": self.model,
-            "messages": messages,
-            "max_tokens": request.max_tokens or DEFAULT_MAX_TOKENS,
-        }
-        if system:
-            arguments["system"] = system
-        if request.tools:
-            arguments["tools"] = [
-                {
-                    "name": tool.name,
-                    "description": tool.description,
-                    "input_schema": dict(tool.parameters),
-                }
-                for tool in request.tools
-            ]
-        if request.temperature is not None:
-            # Newer SDKs have no parameter for it, the interface still takes it.
-            arguments["extra_body"] = {"temperature": request.temperature}
-        if request.stop:
-            arguments["stop_sequences"] = list(request.stop)
-        return arguments
+        """The request's body."""
+        body = messages.request_body(self.model, request, self.settings)
+        if self.prompt_caching:
+            messages.set_cache_marks(body)
+        merge(body, self.settings.fields())
+        return body
+
+    def _headers(self, body: dict[str, Any]) -> list[tuple[str, str]]:
+        """The user's headers, and the beta that thinking with tools needs."""
+        headers = dict(self.settings.headers)
+        thinking = body.get("thinking")
+        if body.get("tools") and isinstance(thinking, dict) and "budget_tokens" in thinking:
+            named = [headers[BETA_HEADER]] if headers.get(BETA_HEADER) else []
+            headers[BETA_HEADER] = ",".join([*named, INTERLEAVED])
+        return list(headers.items())
 
 
 def _client_for(base_url: str, api_key: str, bearer: bool, proxies: bool) -> Any:
@@ -103,82 +101,3 @@ def _client_for(base_url: str, api_key: str, bearer: bool, proxies: bool) -> Any
                 http_client=None if proxies else anthropic.DefaultHttpxClient(trust_env=False),
             )
         return client
-
-
-def split_messages(messages: Sequence[Message]) -> tuple[str, list[dict[str, JSON]]]:
-    """The system prompt, and turns that alternate as the interface demands.
-
-    Results of tools belong into one user turn; a system message later on becomes part of one too.
-    """
-    system: list[str] = []
-    turns: list[dict[str, JSON]] = []
-    for message in messages:
-        if message.role == "system" and not turns:
-            system.append(message.content)
-            continue
-        role = "assistant" if message.role == "assistant" else "user"
-        if turns and turns[-1]["role"] == role:
-            turns[-1]["content"].extend(_blocks(message))
-        else:
-            turns.append({"role": role, "content": _blocks(message)})
-    return "\n\n".join(system), turns
-
-
-def _blocks(message: Message) -> list[dict[str, JSON]]:
-    if message.role == "tool":
-        return [
-            {
-                "type": "tool_result",
-                "tool_use_id": message.call_id or "",
-                "content": message.content or EMPTY,
-            }
-        ]
-    blocks: list[dict[str, JSON]] = []
-    if message.content.strip():
-        blocks.append({"type": "text", "text": message.content})
-    for call in message.tool_calls:
-        blocks.append(
-            {
-                "type": "tool_use",
-                "id": call.id,
-                "name": call.name,
-                "input": dict(call.arguments or {}),
-            }
-        )
-    return blocks or [{"type": "text", "text": EMPTY}]
-
-
-def read_message(name: str, body: dict[str, JSON]) -> Response:
-    """The answer in a message; an answer without one is a failure that can pass."""
-    if body.get("type") == "error" or "error" in body:
-        raise status_failure(name, 500, {}, str(body.get("error")))
-    blocks = body.get("content")
-    if not isinstance(blocks, list) or not all(isinstance(block, dict) for block in blocks):
-        raise malformed(name, f"the answer has no content: {body}")
-    texts, calls = [], []
-    for block in blocks:
-        if block.get("type") == "text":
-            texts.append(str(block.get("text") or ""))
-        elif block.get("type") == "tool_use":
-            arguments, raw = tool_arguments(block.get("input"))
-            calls.append(ToolCall(str(block.get("id")), str(block.get("name")), arguments, raw))
-    reason = str(body.get("stop_reason") or "stop")
-    return Response(
-        content="".join(texts),
-        tool_calls=tuple(calls),
-        usage=_usage(name, body.get("usage")),
-        stop_reason=STOP_REASONS.get(reason, reason),
-        model=str(body.get("model") or ""),
-    )
-
-
-def _usage(name: str, usage: JSON) -> Usage:
-    if not isinstance(usage, dict):
-        raise malformed(name, "the answer does not say how many tokens it took")
-    cached = int(usage.get("cache_read_input_tokens") or 0)
-    written = int(usage.get("cache_creation_input_tokens") or 0)
-    return Usage(
-        int(usage.get("input_tokens") or 0) + cached + written,
-        int(usage.get("output_tokens") or 0),
-        cached,
-    )

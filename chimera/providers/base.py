@@ -16,6 +16,7 @@ from chimera.providers.limiter import AdaptiveLimiter, limiter_for
 from chimera.providers.meter import CallRecord, Meter, current_meter
 from chimera.providers.prices import FREE, Price
 from chimera.providers.secrets import redact
+from chimera.providers.settings import ModelSettings
 from chimera.tools.base import Tool
 from chimera.types import JSON, Message, Response, ToolCall, Usage
 
@@ -28,6 +29,8 @@ LONGEST_WAIT_SECONDS = 300.0
 #: When the trial's time runs out, a call that took this long (or half the trial's time), had to be
 #: repeated or never got its turn is a fault of the provider: it must not become a verdict.
 PATIENCE_SECONDS = 60.0
+#: More tokens than any service counts for a picture.
+MOST_IMAGE_TOKENS = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,6 +93,8 @@ class Provider(ABC):
     timeout: float = 600.0
     cache: Path | None = None
     price_override: Price | None = None
+    settings: ModelSettings = ModelSettings()
+    max_connections: int | None = None  # None: as many as the endpoint bears
 
     @abstractmethod
     def _call(self, request: Request) -> Response:
@@ -112,7 +117,7 @@ class Provider(ABC):
 
     def identity(self) -> dict[str, JSON]:
         """What of this provider can change an answer; keys are no part of it."""
-        return {"model": self.name}
+        return {"model": self.name, **self.settings.identity()}
 
     @property
     def endpoint(self) -> str:
@@ -193,7 +198,7 @@ class _Call:
         return replace(response, cost=self._cost())
 
     def _attempt_until_answered(self) -> Response:
-        limiter = limiter_for(self.provider.endpoint)
+        limiter = limiter_for(self.provider.endpoint, self.provider.max_connections)
         while True:
             self.attempts += 1
             try:
@@ -282,7 +287,10 @@ class _Call:
         if self.price is None or self.price == FREE:
             return 0.0
         output = self.request.max_tokens or DEFAULT_MAX_TOKENS
-        return self.price.cost(Usage(most_input_tokens(self.request), output))
+        output += self.provider.settings.thinking_tokens or 0
+        read = most_input_tokens(self.request)
+        written = Usage(read, output, cache_write_tokens=read)  # dearer, where it is priced
+        return max(self.price.cost(Usage(read, output)), self.price.cost(written))
 
     def _cost(self) -> float | None:
         return None if self.spent_unknown else self.spent
@@ -307,6 +315,9 @@ def most_input_tokens(request: Request) -> int:
     size = 64 + 1024 * bool(request.tools)  # the provider's own words around tools
     for message in request.messages:
         size += 16 + len(message.content.encode("utf-8", "surrogatepass"))
+        size += MOST_IMAGE_TOKENS * len(message.images)
+        if message.native is not None:
+            size += len(json.dumps(message.native.content))
         for call in message.tool_calls:
             size += 32 + len(call.name) + len(call.id) + 2 * len(_arguments(call).encode())
     for tool in request.tools:

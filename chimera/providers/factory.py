@@ -5,14 +5,17 @@ from __future__ import annotations
 import importlib.util
 import os
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import MISSING, dataclass, fields
+from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Any, Literal
 
 from chimera.errors import UsageError
+from chimera.plugins import is_own_code, load_class
 from chimera.providers.base import DEFAULT_ATTEMPTS, Provider
 from chimera.providers.prices import FREE, Price, parse_price
 from chimera.providers.secrets import remember_secret
+from chimera.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -72,6 +75,9 @@ SERVICES: Mapping[str, Service] = {
 SERVICE_ALIASES: Mapping[str, str] = {"gemini": "google", "z-ai": "zai", "grok": "xai"}
 #: Prefixes that are no service.
 SPECIAL = ("local", "scripted", "litellm")
+#: A name at the gateway that is set, whatever service it looks like.
+GATEWAY = "gateway:"
+ENTRY_POINT_GROUP = "chimera.providers"
 
 #: How well-known models begin, and the service that has them.
 KNOWN_MODELS: tuple[tuple[str, str], ...] = (
@@ -108,7 +114,8 @@ def create_provider(
     cache: str | Path | None = None,
     price: str | None = None,
 ) -> Provider:
-    """The provider of `SERVICE/MODEL`, of a well-known bare model name, or of the usual variables.
+    """The provider of `SERVICE/MODEL`, of a well-known bare name, of `gateway:MODEL`, of one's own
+    `file.py:Class`, or of the usual variables.
 
     `price` states US dollars for a million tokens as INPUT/OUTPUT where the price table does not
     know the model. `cache` is a file in which answers are kept and found again.
@@ -125,6 +132,8 @@ def create_provider(
     prefix, _, rest = name.partition("/")
     if prefix in SPECIAL and rest:
         return _special(prefix, rest, name, override, settings)
+    if _is_own(name):
+        return _own_provider(name, api_key, base_url, override, settings)
     service_name, served = _resolve(name, base_url)
     service = SERVICES[service_name]
     return _of_service(service, service_name, served, name, api_key, base_url, override, settings)
@@ -153,29 +162,84 @@ def _special(
 
 def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
     """The service and the model's name there."""
-    prefix, _, rest = name.partition("/")
+    if name.startswith(GATEWAY):
+        return _gateway(name, base_url), name.removeprefix(GATEWAY)
+    prefix, slash, rest = name.partition("/")
     prefix = SERVICE_ALIASES.get(prefix, prefix)
     if rest and prefix in SERVICES:
         return prefix, rest
-    known = next((service for start, service in KNOWN_MODELS if name.startswith(start)), None)
-    if "/" in name:
-        known = None
+    if slash:
+        raise _unknown(name, prefix)
+    known = _maker(name)
     anthropic_url = os.environ.get("ANTHROPIC_BASE_URL")
     if known in ANTHROPIC_COMPATIBLE and base_url is None and anthropic_url:
         return "anthropic", name
-    if known is not None:
-        return known, name
+    return known or _gateway(name, base_url), name
+
+
+def _maker(name: str) -> str | None:
+    """The service of a well-known bare name."""
+    return next((service for start, service in KNOWN_MODELS if name.startswith(start)), None)
+
+
+def _gateway(name: str, base_url: str | None) -> str:
+    """The protocol of the endpoint that a flag or the usual variables name."""
     if base_url is not None:
-        return "openai", name
-    if anthropic_url:
-        return "anthropic", name
+        return "openai"
+    if os.environ.get("ANTHROPIC_BASE_URL"):
+        return "anthropic"
     if os.environ.get("OPENAI_BASE_URL"):
-        return "openai", name
-    services = ", ".join([*SERVICES, *SPECIAL])
-    raise UsageError(
-        f"unknown model '{name}'\n  Write SERVICE/MODEL with one of: {services}.\n"
-        "  Or give the address of an OpenAI-compatible endpoint with a base URL."
+        return "openai"
+    if name.startswith(GATEWAY):
+        raise UsageError(
+            f"'{name}': no gateway is set\n"
+            "  Give --base-url, or set OPENAI_BASE_URL or ANTHROPIC_BASE_URL."
+        )
+    raise _unknown(name, name)
+
+
+def _unknown(name: str, prefix: str) -> UsageError:
+    """`prefix` is the part that should be a service's name."""
+    names = [*SERVICES, *SERVICE_ALIASES, *SPECIAL]
+    return UsageError(
+        f"unknown model '{name}'{did_you_mean(prefix, names)}\n"
+        f"  Write SERVICE/MODEL with one of: {', '.join([*SERVICES, *SPECIAL])}.\n"
+        f"  A model of an endpoint of your own: --base-url ADDRESS --model {GATEWAY}{name}"
     )
+
+
+def _is_own(name: str) -> bool:
+    """Whether it names code of one's own: `llama3.2:latest` looks so and is a model of Ollama's."""
+    if name.startswith(GATEWAY) or name.partition("/")[0] in (*SERVICES, *SERVICE_ALIASES):
+        return False
+    own_file = name.endswith(".py") or ".py:" in name
+    plugged = name in {entry.name for entry in entry_points(group=ENTRY_POINT_GROUP)}
+    return plugged or (is_own_code(name) and (own_file or _maker(name) is None))
+
+
+def _own_provider(
+    name: str,
+    api_key: str | None,
+    base_url: str | None,
+    price: Price | None,
+    settings: dict[str, Any],
+) -> Provider:
+    """A provider of one's own; `api_key` and `base_url` are given to a class that has them."""
+    kind: Any = Provider  # abstract, which is no matter here
+    cls: type[Any] = load_class(
+        name, kind, what="model", shipped={}, group=ENTRY_POINT_GROUP, others=SERVICES
+    )
+    remember_secret(api_key or "")
+    own = {"api_key": api_key, "base_url": base_url, "price_override": price}
+    defaults = {each.name: each.default for each in fields(cls)}
+    settings |= {key: own[key] for key in own if own[key] is not None and key in defaults}
+    if defaults["model"] is MISSING:
+        settings["model"] = cls.__name__
+    try:
+        made: Provider = cls(name=name, **settings)
+    except TypeError as error:
+        raise UsageError(f"model '{name}' cannot be made: {error}") from None
+    return made
 
 
 def _of_service(

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import threading
 import time
+from dataclasses import dataclass
 
 INITIAL_LIMIT = 32.0
-HIGHEST_LIMIT = 512.0
+HIGHEST_LIMIT = 16_384.0
 
 
 class AdaptiveLimiter:
-    """Additive increase, multiplicative decrease: a 429 halves the limit, success raises it slowly.
+    """Slow start, then additive increase and multiplicative decrease, as TCP does.
 
-    Refusals of calls that were already under way when the limit was halved do not halve it again.
+    Until the first refusal the limit doubles with each round of successes, as long as it is used;
+    then a 429 halves it, and a round of successes raises it by one. Refusals of calls that were
+    already under way when the limit was halved do not halve it again.
     """
 
     def __init__(self, initial: float = INITIAL_LIMIT, highest: float = HIGHEST_LIMIT) -> None:
         self.limit = initial
         self.running = 0
+        self.waiting = 0
+        self._refused = False
         self.answered = False
         self._highest = highest
         self._halved_at = float("-inf")
@@ -28,16 +33,31 @@ class AdaptiveLimiter:
         """Wait for a turn; the moment it began (for `refused`), or None when `timeout` passed."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            while True:
-                now = time.monotonic()
-                pause = self._not_before - now
-                if pause <= 0 and self.running < max(1, int(self.limit)):
-                    self.running += 1
-                    return now
-                if end is not None and now >= end:
-                    return None
-                waits = [wait for wait in (pause if pause > 0 else None, end and end - now) if wait]
-                self._changed.wait(min(waits) if waits else None)
+            self.waiting += 1
+            try:
+                return self._turn(end)
+            finally:
+                self.waiting -= 1
+
+    def _turn(self, end: float | None) -> float | None:
+        while True:
+            now = time.monotonic()
+            pause = self._not_before - now
+            if pause <= 0 and self.running < max(1, int(self.limit)):
+                self.running += 1
+                return now
+            if end is not None and now >= end:
+                return None
+            waits = [wait for wait in (pause if pause > 0 else None, end and end - now) if wait]
+            self._changed.wait(min(waits) if waits else None)
+
+    def keep_to(self, most: int) -> None:
+        """Never let more than `most` run at once; so many from the start, as that is known."""
+        with self._changed:
+            if self._highest != most:
+                self.limit = most if not self._refused else min(self.limit, most)
+                self._highest = float(most)
+                self._changed.notify_all()
 
     def release(self) -> None:
         with self._changed:
@@ -47,13 +67,16 @@ class AdaptiveLimiter:
     def succeeded(self) -> None:
         with self._changed:
             self.answered = True
-            self.limit = min(self._highest, self.limit + 1.0 / self.limit)
-            self._changed.notify()
+            slow_start = not self._refused and 2 * self.running >= self.limit
+            step = 1.0 if slow_start else 1.0 / self.limit
+            self.limit = min(self._highest, self.limit + step)
+            self._changed.notify(2)
 
     def refused(self, began: float, pause: float = 0.0) -> None:
         """A call begun at `began` got a 429: fewer at once, and none for `pause` seconds."""
         with self._changed:
             now = time.monotonic()
+            self._refused = True
             if began > self._halved_at:
                 self.limit = max(1.0, self.limit / 2)
                 self._halved_at = now
@@ -65,7 +88,31 @@ _limiters: dict[str, AdaptiveLimiter] = {}
 _lock = threading.Lock()
 
 
-def limiter_for(endpoint: str) -> AdaptiveLimiter:
-    """The one limiter of an endpoint in this process."""
+@dataclass(frozen=True, slots=True)
+class Turns:
+    """Calls of an endpoint that run and that wait for their turn, and how many may run."""
+
+    endpoint: str
+    running: int
+    waiting: int
+    limit: int
+
+
+def waiting_turns() -> list[Turns]:
+    """The endpoints of this process at which calls wait."""
     with _lock:
-        return _limiters.setdefault(endpoint, AdaptiveLimiter())
+        known = list(_limiters.items())
+    return [
+        Turns(endpoint, limiter.running, limiter.waiting, int(limiter.limit))
+        for endpoint, limiter in known
+        if limiter.waiting
+    ]
+
+
+def limiter_for(endpoint: str, most: int | None = None) -> AdaptiveLimiter:
+    """The one limiter of an endpoint in this process, which lets at most `most` calls run."""
+    with _lock:
+        limiter = _limiters.setdefault(endpoint, AdaptiveLimiter())
+    if most is not None:
+        limiter.keep_to(most)
+    return limiter

@@ -7,8 +7,9 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.providers.base import CallFailed, Provider, Request
-from chimera.providers.openai import chat_messages, chat_tools, read_completion
 from chimera.providers.sdk import status_failure
+from chimera.providers.settings import merge
+from chimera.providers.wire import chat
 from chimera.types import Response
 
 
@@ -33,21 +34,14 @@ class LiteLLMProvider(Provider):
             failure = status_failure(self.name, status, headers, str(error))
             failure.maybe_charged |= status >= 500  # a cut connection looks like any other 500
             raise failure from None
-        return read_completion(self.name, completion.model_dump(), request)
+        return chat.read_reply(self.name, completion.model_dump(), request)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
-        arguments: dict[str, Any] = {
-            "model": self.model,
-            "messages": chat_messages(request.messages),
-            "timeout": request.timeout,
-            "num_retries": 0,
-        }
-        if request.tools:
-            arguments["tools"] = chat_tools(request.tools)
-        for key in ("temperature", "max_tokens", "seed"):
-            value = getattr(request, key)
-            if value is not None:
-                arguments[key] = value
-        if request.stop:
-            arguments["stop"] = list(request.stop)
-        return arguments
+        arguments = chat.request_body(self.model, request, self.settings)
+        merge(arguments, self.settings.fields())
+        if self.settings.thinking_tokens is not None:
+            budget = self.settings.thinking_tokens
+            arguments["thinking"] = {"type": "enabled", "budget_tokens": budget}
+        if self.settings.headers:
+            arguments["extra_headers"] = dict(self.settings.headers)
+        return {**arguments, "timeout": request.timeout, "num_retries": 0}

@@ -63,8 +63,7 @@ class Budget:
         with self._settled:
             while self.spent + self.reserved + worst_case > total + 1e-12:
                 left = None if end is None else end - time.monotonic()
-                hopeless = self.spent + worst_case > total + 1e-12 or self._calls == 0
-                if hopeless or (left is not None and left <= 0):
+                if not self.may_fit_later(worst_case) or (left is not None and left <= 0):
                     raise BudgetExceeded(
                         f"the next call may cost ${worst_case:.4f}, but of the budget of "
                         f"${total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
@@ -74,6 +73,11 @@ class Budget:
                     self._settled.wait(left)
             self.reserved += worst_case
             self._calls += 1
+
+    def may_fit_later(self, worst_case: float) -> bool:
+        """Whether it can fit once calls under way have given money back."""
+        total = math.inf if self.total is None else self.total
+        return self.spent + worst_case <= total + 1e-12 and self._calls > 0
 
     def settle(self, worst_case: float, actual: float) -> None:
         """Give a reservation back and book what the call really cost."""

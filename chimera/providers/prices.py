@@ -20,13 +20,25 @@ class Price(Protocol):
 
 @dataclass(frozen=True, slots=True)
 class FlatPrice:
-    """US dollars for a million tokens in and out, as the user states them."""
+    """US dollars for a million tokens in and out, as the user states them.
+
+    Tokens read from a cache or written into one cost as others do where no price is stated.
+    """
 
     input: float
     output: float
+    cache_read: float | None = None
+    cache_write: float | None = None
 
     def cost(self, usage: Usage) -> float:
-        return (usage.input_tokens * self.input + usage.output_tokens * self.output) / MILLION
+        read, written = usage.cached_tokens, usage.cache_write_tokens
+        parts = (
+            (usage.input_tokens - read - written, self.input),
+            (read, self.input if self.cache_read is None else self.cache_read),
+            (written, self.input if self.cache_write is None else self.cache_write),
+            (usage.output_tokens, self.output),
+        )
+        return sum(tokens * price for tokens, price in parts) / MILLION
 
 
 FREE = FlatPrice(0.0, 0.0)
@@ -47,8 +59,20 @@ class TablePrice:
             input_tokens=usage.input_tokens,
             output_tokens=usage.output_tokens,
             cache_read_tokens=usage.cached_tokens,
+            cache_write_tokens=usage.cache_write_tokens,
+            output_reasoning_tokens=usage.reasoning_tokens,
         )
         return float(calc_price(tokens, self.model, provider_api_url=self.api_url).total_price)
+
+
+@dataclass(frozen=True, slots=True)
+class BatchPrice:
+    """What OpenAI and Anthropic ask for calls in a batch: half of the usual."""
+
+    usual: Price
+
+    def cost(self, usage: Usage) -> float:
+        return self.usual.cost(usage) / 2
 
 
 @lru_cache(maxsize=256)
@@ -64,13 +88,17 @@ def table_price(model: str, api_url: str) -> TablePrice | None:
 
 
 def parse_price(text: str) -> FlatPrice:
-    """`"0.15/0.6"`: US dollars for a million input and output tokens."""
+    """`"0.15/0.6"`: US dollars for a million input and output tokens; two more parts may state
+    those of tokens read from a cache and written into one."""
     try:
-        input_price, output_price = (float(part) for part in text.split("/"))
+        prices = [float(part) for part in text.split("/")]
     except ValueError:
+        prices = []
+    if len(prices) not in (2, 4):
         raise UsageError(
-            f"price '{text}' is not INPUT/OUTPUT in US dollars for a million tokens, as 0.15/0.6"
-        ) from None
-    if input_price < 0 or output_price < 0:
+            f"price '{text}' is not INPUT/OUTPUT in US dollars for a million tokens, as 0.15/0.6, "
+            "or INPUT/OUTPUT/CACHE-READ/CACHE-WRITE"
+        )
+    if min(prices) < 0:
         raise UsageError(f"price '{text}' is negative")
-    return FlatPrice(input_price, output_price)
+    return FlatPrice(*prices)

@@ -7,10 +7,11 @@ body is read here, chunk by chunk, because an HTTP client's time-out starts anew
 from __future__ import annotations
 
 import email.utils
+import inspect
 import json
 import re
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -34,6 +35,20 @@ _OVERFLOW = re.compile(
     re.I,
 )
 _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"})
+
+
+def sdk_arguments(
+    create: Callable[..., Any], body: dict[str, Any], headers: Sequence[tuple[str, str]] = ()
+) -> dict[str, Any]:
+    """A request's body as the arguments of an SDK's method, which does not know every field."""
+    known = inspect.signature(create).parameters
+    arguments = {name: value for name, value in body.items() if name in known}
+    rest = {name: value for name, value in body.items() if name not in known}
+    if rest:
+        arguments["extra_body"] = rest
+    if headers:
+        arguments["extra_headers"] = dict(headers)
+    return arguments
 
 
 def talk(
@@ -69,7 +84,7 @@ def talk(
             retryable=True,
             maybe_charged=True,
         ) from None
-    return _decode(name, body)
+    return decoded(name, body)
 
 
 def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFailed:
@@ -143,7 +158,8 @@ def _read(response: Any, name: str, end: float) -> bytes:
     return b"".join(parts)
 
 
-def _decode(name: str, body: bytes) -> dict[str, JSON]:
+def decoded(name: str, body: bytes) -> dict[str, JSON]:
+    """The JSON object of a body; an answer that is none is a failure that can pass."""
     try:
         value = json.loads(body)
     except ValueError:

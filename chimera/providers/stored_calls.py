@@ -13,7 +13,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from chimera.errors import UsageError
-from chimera.types import JSON, Message, Response, ToolCall, Usage
+from chimera.types import JSON, Message, Native, Response, ToolCall, Usage
 
 
 def call_key(
@@ -25,12 +25,18 @@ def call_key(
     """A digest of everything that decides an answer, the number of the sample included."""
     content = {
         "identity": identity,
-        "messages": [asdict(message) for message in messages],
+        "messages": [_said(message) for message in messages],
         "parameters": parameters,
         "sample": sample,
     }
     text = json.dumps(content, sort_keys=True, default=_plain)
     return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+def _said(message: Message) -> dict[str, JSON]:
+    """All of a message that is there: what it lacks is no part of a key."""
+    always = ("role", "content", "tool_calls", "call_id")
+    return {key: value for key, value in asdict(message).items() if value or key in always}
 
 
 def _plain(value: object) -> JSON:
@@ -74,6 +80,7 @@ class CallStore:
         answer = json.loads(row[0])
         answer["usage"] = Usage(**answer["usage"])
         answer["tool_calls"] = tuple(ToolCall(**call) for call in answer["tool_calls"])
+        answer["native"] = Native(**answer["native"]) if answer.get("native") else None
         return Response(**answer)
 
     def save(self, key: str, response: Response) -> None:

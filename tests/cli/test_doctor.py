@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from chimera.cli import doctor
-from chimera.eval.benchmark import Benchmark
+from chimera.eval.benchmark import Benchmark, Lack
 
 
 class Needy(Benchmark):
-    found: tuple[tuple[str, str], ...] = ()
+    found: tuple[Lack, ...] = ()
 
     def name(self):
         return "needy"
@@ -15,7 +15,7 @@ class Needy(Benchmark):
     def tasks(self):
         return []
 
-    def missing(self):
+    def missing(self, tasks=None):
         return self.found
 
 
@@ -29,7 +29,7 @@ def findings(monkeypatch):
 
 
 def test_what_an_adapter_lacks_is_told_with_its_remedy(monkeypatch):
-    monkeypatch.setattr(Needy, "found", (("a compiler", "apt-get install it"),))
+    monkeypatch.setattr(Needy, "found", (Lack("a compiler", "apt-get install it"),))
     (finding,) = findings(monkeypatch)
 
     assert (finding.topic, finding.name, finding.good, finding.detail) == (

@@ -270,7 +270,16 @@ def test_ctrl_c_stores_what_is_done_and_resume_finishes(tmp_path):
 def test_a_benchmark_with_an_environment_of_its_own_takes_any_agent(chimera, dataset):
     dataset("tau2-bench")
     ran = chimera(
-        "eval", "-b", "tau2-bench", "-o", "domain=mock", "-m", "scripted/text:x", "--dry-run"
+        "eval",
+        "-b",
+        "tau2-bench",
+        "-o",
+        "domain=mock",
+        "-o",
+        "user_model=scripted/echo",
+        "-m",
+        "scripted/text:x",
+        "--dry-run",
     )
 
     assert ran.code == 0

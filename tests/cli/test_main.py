@@ -66,6 +66,26 @@ def test_every_preset_has_its_bench(chimera, preset):
         (["runs", "show", "gone"], "no run 'gone'"),
         (["compare", "a", "b"], "no run 'a'"),
         (["frobnicate"], "No such command"),
+        (["evla"], "did you mean 'eval'?"),
+        (["eval", "-b", "human-evl"], "did you mean 'human-eval'?"),
+        (["eval", "-b", "human-eval", "-a", "reakt"], "did you mean 'react'?"),
+        (["eval", "-b", "human-eval", "-m", "opnai/x"], "did you mean 'openai'?"),
+        (["eval", "-b", "human-eval", "--modle", "x"], "--model"),
+        (["eval", "-b", "mbpp", "-o", "spilt=x"], "did you mean 'split'?"),
+        (
+            [
+                "eval",
+                "-b",
+                "human-eval",
+                "-a",
+                "direct",
+                "-m",
+                "scripted/echo",
+                "--agent-option",
+                "sytem_prompt=x",
+            ],
+            "did you mean 'system_prompt'?",
+        ),
     ],
 )
 def test_wrong_usage_is_one_clear_error(chimera, arguments, says):
@@ -74,6 +94,117 @@ def test_wrong_usage_is_one_clear_error(chimera, arguments, says):
     assert ran.code == 2
     assert says in ran.err
     assert "Traceback" not in ran.err
+
+
+def test_a_mistyped_key_of_a_file_is_answered_with_the_near_one(chimera, tmp_path):
+    (tmp_path / "run.toml").write_text('modle = "x"\n')
+    ran = chimera("eval", "--config", "run.toml", "-b", "human-eval")
+
+    assert ran.code == 2
+    assert "unknown key 'modle'; did you mean 'model'?" in ran.err
+
+
+@pytest.mark.parametrize(
+    ("name", "near"),
+    [
+        ("CHIMERA_BUGDET", "CHIMERA_BUDGET"),
+        ("CHIMERA_DATASET_DIR", "CHIMERA_DATASETS_DIR"),
+        ("CHIMERA_HUMANEVAL_PATH", "CHIMERA_HUMAN_EVAL_PATH"),
+    ],
+)
+def test_a_mistyped_variable_is_refused_with_the_near_one(chimera, monkeypatch, name, near):
+    monkeypatch.setenv(name, "1")
+    ran = chimera("runs", "list")
+
+    assert ran.code == 2
+    assert name in ran.err
+    assert near in ran.err
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["CHIMERA_MODEL", "CHIMERA_MBPP_PATH", "CHIMERA_MY_EVAL_PATH", "CHIMERA_WEBARENA_SHOPPING",
+     "CHIMERA_REQUIRE_ALL", "CHIMERA_FROBNICATE"],
+)  # fmt: skip
+def test_variables_that_are_read_or_far_from_ours_are_left_alone(chimera, monkeypatch, name):
+    monkeypatch.setenv(name, "1")
+
+    assert chimera("runs", "list").code == 0
+
+
+OWN = {
+    "my_bench.py": """
+from chimera.eval.harness import Benchmark
+class Capitals(Benchmark):
+    def name(self): return "capitals"
+    def tasks(self): return [{"id": "france", "prompt": "Capital of France?"}]
+    def evaluate(self, task, agent_output, env): return agent_output == f"Paris{type(env).__name__}"
+""",
+    "my_agent.py": """
+from chimera.types import AgentResult
+class Knows:
+    def run(self, prompt, env): return AgentResult(f"Paris{type(env).__name__}")
+""",
+    "my_place.py": """
+from chimera.environments.none import NoEnvironment
+class Place(NoEnvironment): pass
+""",
+    "my_model.py": """
+from chimera.providers import Provider
+from chimera.types import Response
+class Model(Provider):
+    def _call(self, request): return Response("ParisNoEnvironment")
+""",
+}
+
+
+@pytest.mark.parametrize(
+    "arguments",
+    [
+        ["-b", "my_bench.py:Capitals", "-a", "my_agent.py:Knows", "-e", "my_place.py:Place"],
+        ["-b", "my_bench.py", "-a", "my_agent.py", "-e", "my_place.py"],
+        ["-b", "my_bench:Capitals", "-a", "my_agent:Knows", "-e", "my_place:Place"],
+        ["-b", "my_bench.py", "-m", "my_model.py"],
+        ["-b", "my_bench:Capitals", "-m", "my_model:Model"],
+    ],
+)
+def test_code_of_ones_own_runs_from_the_current_directory(tmp_path, arguments):
+    for name, content in OWN.items():
+        (tmp_path / name).write_text(content)
+    program = tmp_path / "bin" / "chimera"  # as installed: its own folder is first on the path
+    program.parent.mkdir()
+    program.write_text("from chimera.cli.main import main\nmain()\n")
+    command = [sys.executable, program, "eval", *arguments, "--fail-under", "1"]
+    ran = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+
+    assert ran.returncode == 0, ran.stderr
+
+
+def completions(*words):
+    from click.shell_completion import ShellComplete
+
+    from chimera.cli.main import cli
+
+    *before, last = words
+    shell = ShellComplete(cli, {}, "chimera", "_CHIMERA_COMPLETE")
+    return {(item.value, item.type) for item in shell.get_completions(before, last)}
+
+
+@pytest.mark.parametrize(
+    ("words", "offered"),
+    [
+        (["eval", "-b", "huma"], {("human-eval", "plain"), ("humaneval-plus", "plain")}),
+        (["validate", "human-e"], {("human-eval", "plain")}),
+        (["eval", "--agent", "orac"], {("oracle", "plain")}),
+        (["eval", "--model", "anth"], {("anthropic/", "plain")}),
+        (["eval", "--environment", "bub"], {("bubblewrap", "plain")}),
+        (["eval", "--benchmark", "my_"], {("my_", "file")}),
+        (["eval", "--resume", "la"], {("latest", "plain")}),
+        (["comp"], {("compare", "plain")}),
+    ],
+)
+def test_names_are_completed(words, offered):
+    assert completions(*words) == offered
 
 
 def test_hostile_answers_are_not_tried_without_confinement(chimera):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib.util
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -111,6 +112,51 @@ def test_a_missing_key_names_its_variable(service: str):
 def test_what_is_no_model_is_said(model: str, complaint: str):
     with pytest.raises(UsageError, match=complaint):
         create_provider(model)
+
+
+@pytest.mark.parametrize(
+    ("settings", "variables"),
+    [
+        ({"base_url": "http://127.0.0.1:9/v1"}, {}),
+        ({}, {"OPENAI_BASE_URL": "http://127.0.0.1:9/v1"}),
+        ({}, {"ANTHROPIC_BASE_URL": "http://127.0.0.1:9"}),
+    ],
+)
+def test_a_prefix_that_is_no_service_is_refused_even_with_a_gateway(
+    monkeypatch: pytest.MonkeyPatch, settings: dict[str, str], variables: dict[str, str]
+):
+    for name, value in variables.items():
+        monkeypatch.setenv(name, value)
+
+    with pytest.raises(UsageError, match=r"did you mean 'openai'\?(.|\n)*gateway:opnai/x"):
+        create_provider("opnai/x", api_key=KEY, **settings)
+    provider: Any = create_provider("gateway:opnai/x", api_key=KEY, **settings)
+    assert (provider.model, provider.name) == ("opnai/x", "gateway:opnai/x")
+    assert "127.0.0.1:9" in provider.base_url
+
+
+def test_a_gateway_must_be_set():
+    with pytest.raises(UsageError, match="no gateway is set"):
+        create_provider("gateway:mine")
+
+
+def test_a_provider_of_ones_own(tmp_path: Path):
+    file = tmp_path / "model_of_mine.py"
+    file.write_text(
+        "from dataclasses import dataclass\n"
+        "from chimera.providers import Provider\n"
+        "@dataclass(frozen=True, kw_only=True)\n"
+        "class Mine(Provider):\n"
+        "    base_url: str = ''\n"
+        "    def _call(self, request): ...\n"
+    )
+
+    provider: Any = create_provider(str(file), base_url="http://here", price="1/2")
+
+    assert (provider.name, provider.model) == (str(file), "Mine")
+    assert provider.base_url == "http://here"
+    assert provider.price().cost(Usage(1_000_000, 0)) == 1.0
+    assert type(create_provider(f"{file}:Mine")) is type(provider)
 
 
 @pytest.mark.skipif(importlib.util.find_spec("litellm") is not None, reason="litellm is installed")

@@ -252,7 +252,7 @@ class TerminalLoop:
         progress.usage = progress.usage + response.usage
         known = response.cost is not None and progress.cost is not None
         progress.cost = (progress.cost or 0.0) + (response.cost or 0.0) if known else None
-        message = Message.assistant(response.content)
+        message = response.message()
         messages.append(message)
         progress.trajectory.append(
             Step(message, usage=response.usage, cost=response.cost, timestamp=time.time())

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
@@ -21,8 +22,9 @@ from chimera.environments.base import (
 )
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError, UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, Preparation, StartEnvironment
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
+from chimera.eval.benchmarks._aider_polyglot.caches import is_ready, prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import (
     TwoAttempts,
     reply_files,
@@ -43,7 +45,7 @@ from chimera.eval.benchmarks._aider_polyglot.languages import (
     run_command,
     run_exercise,
 )
-from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 from chimera.eval.benchmarks._aider_polyglot.twins import (
     Control,
     Form,
@@ -55,6 +57,7 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -120,10 +123,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     trials_per_core = 1
     grading = "fresh"
     environments = ("bubblewrap", "local")
-    setup = (
-        "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it, "
-        "then fetch what the tests need: python -m chimera.eval.benchmarks._aider_polyglot.caches"
-    )
+    setup = "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it."
 
     option_type = PolyglotOptions
     settings: PolyglotOptions
@@ -365,8 +365,37 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         yield Submission(files=stubs)
         yield Submission(files=dict.fromkeys(task["editable"], b"@ no language reads this @\n"))
 
-    def missing(self) -> Sequence[tuple[str, str]]:
-        return missing_toolchains()
+    def missing(self, tasks: Sequence[PolyglotTask] | None = None) -> Sequence[Lack]:
+        """Compilers, and the grammars that a second set of test values is written with."""
+        found = []
+        for language, ids in self._by_language(tasks).items():
+            lacks = [
+                Lack(need.what, need.install_command) for need in missing_requirements(language)
+            ]
+            if language != "python":
+                grammar = ("tree_sitter", f"tree_sitter_{language}")
+                lacks += lacking_packages(grammar, "syntax", f"that read {language}")
+            found += [replace(lack, tasks=ids) for lack in lacks]
+        return found
+
+    def preparations(self, tasks: Sequence[PolyglotTask] | None = None) -> Sequence[Preparation]:
+        return [
+            Preparation(f"the packages of {language} exercises", partial(prepare, language))
+            for language in self._by_language(tasks)
+            if not missing_requirements(language) and not is_ready(language)
+        ]
+
+    def _by_language(
+        self, tasks: Sequence[PolyglotTask] | None
+    ) -> dict[str, frozenset[str] | None]:
+        """The ids of the tasks of each language; with no tasks, the languages alone."""
+        if tasks is None:
+            return dict.fromkeys(self.languages or LANGUAGES)
+        languages = dict.fromkeys(task["language"] for task in tasks)
+        return {
+            language: frozenset(task["id"] for task in tasks if task["language"] == language)
+            for language in languages
+        }
 
     def attacks(self, task: PolyglotTask) -> Iterable[tuple[str, Submission]]:
         directory = Path(task["directory"])

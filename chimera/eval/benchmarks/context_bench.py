@@ -16,12 +16,13 @@ from typing import Any, Literal
 from chimera.cache import file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -268,6 +269,12 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         if self.settings.suite == "filesystem":
             yield "everybody at once", Submission(text=" or ".join((truth, *self.names())))
         yield "an endless reply", Submission(text="0 " * 500_000)
+
+    def missing(self, tasks: Sequence[ContextTask] | None = None) -> Sequence[Lack]:
+        """A judge, where no rule decides: the artefacts of skills are always judged."""
+        judged = self.settings.suite == "skills" and tasks and self._tool_grader() is None
+        ids = frozenset(task["id"] for task in tasks or ()) if judged else frozenset()
+        return lacking_judge(self.settings.judge_model, ids)
 
     # Grading
 

@@ -15,7 +15,7 @@ from typing import Any, Literal, NotRequired, get_args
 
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
@@ -47,6 +47,7 @@ from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.options import option
+from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -336,6 +337,10 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         }
         evidence = judge.evidence()
         return Verdict(not missing, why, score=recall, metrics=metrics, evidence=evidence)
+
+    def missing(self, tasks: Sequence[ArenaTask] | None = None) -> Sequence[Lack]:
+        judged = frozenset(task["id"] for task in tasks or () if task["track"] in TEXT_TRACKS)
+        return lacking_judge(self.settings.judge_model, judged)
 
     def graded_as(self) -> str:
         if self.settings.track == "issue-to-patch":

@@ -12,14 +12,15 @@ from pathlib import Path
 from typing import Literal
 
 from chimera.environments.base import Environment
-from chimera.eval.benchmark import OfficialGrader
-from chimera.eval.benchmarks._math500.grading import compare
+from chimera.eval.benchmark import Lack, OfficialGrader
+from chimera.eval.benchmarks._math500.grading import PACKAGES, compare_by
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
 
@@ -99,7 +100,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             answer = answer.strip() if found is None else found
         if not answer.strip():
             return Verdict(False, "no final answer in the reply", metrics={"corrected": False})
-        results = {rule: compare(answer, task["answer"], rule=rule) for rule in RULES}
+        results = compare_by(answer, task["answer"], tuple(RULES))
         rule = self.settings.grader
         passed = results[rule].equal
         limit = next((result.limit for result in results.values() if result.limit), None)
@@ -112,6 +113,9 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
         if limit:
             metrics["limit"] = limit
         return Verdict(passed, why, metrics=metrics)
+
+    def missing(self, tasks: Sequence[MathTask] | None = None) -> Sequence[Lack]:
+        return lacking_packages(PACKAGES, "math", "that compare mathematical answers")
 
     def graded_as(self) -> str:
         return RULES[self.settings.grader]

@@ -8,14 +8,14 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.benchmark import Export, StartEnvironment
+from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
     ConversationOptions,
     Conversations,
@@ -27,6 +27,7 @@ from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFolder
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Prediction
 from chimera.types import JSON
 
@@ -94,6 +95,10 @@ class Tau2Bench(Conversations):
     option_type = Tau2Options
     settings: Tau2Options
 
+    @property
+    def user_model(self) -> str:
+        return self.settings.user_model
+
     def _domain_at(self, place: Path) -> Domain:
         from chimera.eval.benchmarks._tau_bench.domains import Domain
 
@@ -159,7 +164,7 @@ class Tau2Bench(Conversations):
         row, domain = task["row"], self._domain()
         criteria = row.get("evaluation_criteria") or {}
         basis = basis_of(criteria)
-        judged = "NL_ASSERTION" in basis and criteria.get("nl_assertions")
+        judged = _is_judged(row)
         spoken = "COMMUNICATE" in basis and criteria.get("communicate_info")
         if judged or spoken or basis & {"ACTION", "ENV_ASSERTION"}:
             return False
@@ -168,6 +173,10 @@ class Tau2Bench(Conversations):
         before = replay(domain.world(row, variant), row, history).world
         after, _ = gold_world(lambda: domain.world(row, variant), row)
         return all(before.same_as(after))
+
+    def missing(self, tasks: Sequence[TauTask] | None = None) -> Sequence[Lack]:
+        judged = frozenset(task["id"] for task in tasks or () if _is_judged(task["row"]))
+        return [*super().missing(tasks), *lacking_judge(self.settings.judge_model, judged)]
 
     def _changes_state(self, task: TauTask, name: str) -> bool:
         world = self._domain().world(task["row"], self.settings.retrieval)
@@ -201,6 +210,14 @@ class Tau2Bench(Conversations):
         return Prediction(task_id, submission(data), task)
 
 
+def _is_judged(row: Row) -> bool:
+    """Whether a model must decide statements about the conversation."""
+    from chimera.eval.benchmarks._tau_bench.rewards import basis_of
+
+    criteria = row.get("evaluation_criteria") or {}
+    return "NL_ASSERTION" in basis_of(criteria) and bool(criteria.get("nl_assertions"))
+
+
 @dataclass(frozen=True, slots=True)
 class TauOptions(ConversationOptions):
     domain: Literal["airline", "retail"] = option("airline", "whose customers are served")
@@ -225,6 +242,10 @@ class TauBench(Conversations):
 
     option_type = TauOptions
     settings: TauOptions
+
+    @property
+    def user_model(self) -> str:
+        return self.settings.user_model
 
     def _domain_at(self, place: Path) -> LegacyDomain:
         from chimera.eval.benchmarks._tau_bench.domains import LegacyDomain

@@ -19,13 +19,13 @@ from chimera.environments.browser import BrowserEnvironment
 from chimera.environments.none import NoEnvironment
 from chimera.environments.web.settings import BrowserSettings
 from chimera.errors import GraderError, UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.benchmarks._webarena.grading import ALTERNATIVE, Evaluation, Outcome
 from chimera.eval.benchmarks._webarena.site_checks import SiteHelpers
 from chimera.eval.benchmarks._webarena.sites import (
     SITES,
     log_ins,
-    site_status,
+    site_fault,
     site_urls,
     variables,
 )
@@ -34,6 +34,7 @@ from chimera.eval.data.rows import Row
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -180,6 +181,16 @@ class SiteBenchmark(DatasetBenchmark[WebArenaTask]):
             )
         )
 
+    def missing(self, tasks: Sequence[WebArenaTask] | None = None) -> Sequence[Lack]:
+        """Sites that are not set or do not answer; those of the tasks, or all of them."""
+        used = SITES if tasks is None else {site for task in tasks for site in task["sites"]}
+        lacks = []
+        for site in (each for each in SITES if each in used):
+            if fault := site_fault(site, self.urls.get(site)):
+                ids = frozenset(task["id"] for task in tasks or () if site in task["sites"])
+                lacks.append(Lack(f"the site {site}", fault, ids if tasks else None))
+        return lacks
+
     def _storage_state(self, task: WebArenaTask) -> Path | None:
         if not task["storage_state"]:
             return None
@@ -287,12 +298,10 @@ class WebArena(SiteBenchmark):
             elsewhere = f"{host.scheme}://{host.netloc}/elsewhere"
             yield Submission(text=gold.text, data={"answer": gold.text, "url": elsewhere})
 
-    def missing(self) -> Sequence[tuple[str, str]]:
-        return [
-            (site, f"{url} {answer}".strip())
-            for site, url, answer in site_status()
-            if not answer.startswith("answers")
-        ]
+    def missing(self, tasks: Sequence[WebArenaTask] | None = None) -> Sequence[Lack]:
+        judged = frozenset(task["id"] for task in tasks or () if _is_judged(task))
+        lacking = lacking_judge(self.settings.judge, judged, option="judge")
+        return [*super().missing(tasks), *lacking]
 
     def attacks(self, task: WebArenaTask) -> Iterable[tuple[str, Submission]]:
         """Hostile answers, none of which may pass."""
@@ -397,6 +406,12 @@ def read_reply(reply: str) -> tuple[str, str | None]:
     if not answers and not urls:
         return reply.strip(), None
     return answers[-1] if answers else "", urls[-1] if urls else None
+
+
+def _is_judged(task: WebArenaTask) -> bool:
+    """Whether a model must decide the answer."""
+    check = Evaluation.parse(task["eval"], task["intent"]).string
+    return check is not None and bool(check.fuzzy)
 
 
 def _evaluation(row: Row) -> dict[str, Any]:

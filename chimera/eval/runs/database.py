@@ -85,12 +85,23 @@ class _Allowance:
 
 
 class Database:
-    """One file, or `:memory:`, with a known schema. Safe to use from many threads."""
+    """One file, or `:memory:`, with a known schema. Safe to use from many threads.
 
-    def __init__(self, path: Path | str, schema: str, version: int, *, mode: Mode) -> None:
+    What is read and then closed has one allowance for everything; what is written, or is `lasting`
+    (read for as long as somebody looks at it), has one for each statement.
+    """
+
+    def __init__(
+        self, path: Path | str, schemas: Sequence[str], *, mode: Mode, lasting: bool = False
+    ) -> None:
+        """`schemas` holds the first version's statements and what each later one adds to them.
+
+        An older file is read as it is; one that is written is brought up to date first.
+        """
         self.path = path
+        self.version = len(schemas)
         self.lock = threading.RLock()
-        self._writes = mode != "read"
+        self._writes, self._lasts = mode != "read", lasting or mode != "read"
         in_memory = str(path) == ":memory:"
         if not in_memory:
             _check_place(Path(path), mode)
@@ -102,34 +113,38 @@ class Database:
         self.connection.set_progress_handler(self._taken.tick, TICK_STEPS)
         try:
             with self.reading():
-                self._prepare(schema, version, create=in_memory or mode == "create")
+                self._prepare(schemas, create=in_memory or mode == "create")
         except UsageError:
             self.connection.close()
             raise
 
-    def _prepare(self, schema: str, version: int, *, create: bool) -> None:
+    def _prepare(self, schemas: Sequence[str], *, create: bool) -> None:
         self.connection.execute("PRAGMA trusted_schema = OFF")
         self.connection.execute("PRAGMA cell_size_check = ON")
-        expected = _schema_rows(schema)
-        query = f"{_SCHEMA_QUERY} LIMIT {len(expected) + 1}"
+        query = f"{_SCHEMA_QUERY} LIMIT {len(_schema_rows(''.join(schemas))) + 1}"
         found = sorted(self.connection.execute(query).fetchall(), key=repr)
         known = self.connection.execute("PRAGMA user_version").fetchone()[0]
         if create and not found and known == 0:
-            self._create(schema, version)
-        elif known != version:
+            self.connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no journal if killed
+            self._journal()
+            self._add(schemas)
+        elif not 1 <= known <= len(schemas):
             raise UsageError(f"{self.path} is not a run of this version of Chimera")
-        elif found != expected:
+        elif found != _schema_rows("".join(schemas[:known])):
             raise UsageError(f"{self.path} is not a run: its tables are not those of a run")
         elif self._writes:
             self._journal()
+            self._add(schemas[known:])
+        else:
+            self.version = known
 
-    def _create(self, schema: str, version: int) -> None:
-        self.connection.execute("PRAGMA journal_mode = MEMORY")  # leaves no journal if killed
-        self._journal()
+    def _add(self, schemas: Sequence[str]) -> None:
+        if not schemas:
+            return
         with self.transaction():
-            for statement in schema.split(";"):
+            for statement in "".join(schemas).split(";"):
                 self.connection.execute(statement)
-            self.connection.execute(f"PRAGMA user_version = {version}")
+            self.connection.execute(f"PRAGMA user_version = {self.version}")
 
     def _journal(self) -> None:
         self.connection.execute("PRAGMA journal_mode = WAL")
@@ -177,8 +192,8 @@ class Database:
         return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]
 
     def _new_statement(self) -> None:
-        """A run that is being written has no end; each of its statements has one."""
-        if self._writes:
+        """A run that is being written or looked at has no end; each of its statements has one."""
+        if self._lasts:
             self._taken.steps = self._taken.handed_out = self._taken.unpacked = 0
 
     def pack(self, content: bytes) -> bytes:

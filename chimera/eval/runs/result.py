@@ -110,6 +110,7 @@ class EvalResult:
             counts[trial.status] += 1
             usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
+        usage += Usage(0, 0, 0, *store.tokens_apart())
         total = counts.total()
         manifest = store.manifest()
         return cls(
@@ -278,6 +279,8 @@ class EvalResult:
                 "input_tokens": self.usage.input_tokens,
                 "output_tokens": self.usage.output_tokens,
                 "cached_tokens": self.usage.cached_tokens,
+                "cache_write_tokens": self.usage.cache_write_tokens,
+                "reasoning_tokens": self.usage.reasoning_tokens,
             },
             "run": str(Path(self.store.path)),
         }

@@ -23,6 +23,7 @@ from pathlib import Path
 import msgspec
 
 from chimera.errors import UsageError
+from chimera.plugins import is_own_code
 from chimera.text import one_line, storable_value
 from chimera.types import JSON
 
@@ -96,8 +97,10 @@ def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
     if stored.get("network"):
         yield "network", ""
     model = str(stored.get("model") or "")
-    if model.startswith(("scripted/", "litellm/")) and not model.startswith("scripted/text:"):
-        yield "model", model  # a file of replies; a service by any address
+    if is_own_code(model) or (
+        model.startswith(("scripted/", "litellm/")) and not model.startswith("scripted/text:")
+    ):
+        yield "model", model  # code; a file of replies; a service by any address
     for name in ("dataset", "base_url", "predictions", "against"):
         if stored.get(name) is not None:
             yield name, stored[name]

@@ -26,9 +26,7 @@ from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
 
-FORMAT = 1
-
-_SCHEMA = """
+_FIRST = """
 CREATE TABLE manifest (key TEXT PRIMARY KEY, value TEXT NOT NULL);
 CREATE TABLE tasks (task_id TEXT PRIMARY KEY, prompt TEXT NOT NULL, metadata TEXT NOT NULL);
 CREATE TABLE trials (
@@ -66,6 +64,14 @@ CREATE TABLE trajectories (
     trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE, steps BLOB NOT NULL
 );
 """
+#: Tokens of calls that are counted apart, where there are any.
+_SECOND = """
+CREATE TABLE tokens_apart (
+    trial INTEGER NOT NULL REFERENCES trials ON DELETE CASCADE, call INTEGER NOT NULL,
+    cache_write_tokens INTEGER NOT NULL, reasoning_tokens INTEGER NOT NULL,
+    PRIMARY KEY (trial, call)
+);
+"""
 
 
 #: What columns hold: checked when they are read, and before they are written.
@@ -89,6 +95,11 @@ class _Outcome(NamedTuple):
     boundary: str | None
     message: str | None
     retryable: Flag | None
+
+
+class _Apart(NamedTuple):
+    cache_write_tokens: Count
+    reasoning_tokens: Count
 
 
 class _Costs(NamedTuple):
@@ -171,18 +182,26 @@ class RunStore:
     """Reads and writes one run. Safe to use from many threads.
 
     A file is opened for reading alone, unless `write` is said; `create` makes it if it must. One
-    that says two things of a trial is refused.
+    that says two things of a trial is refused: when it is opened, or, if it is `lasting` (open for
+    as long as somebody looks at it), when that trial is read.
     """
 
-    def __init__(self, path: Path | str, *, create: bool = False, write: bool = False) -> None:
+    def __init__(
+        self,
+        path: Path | str,
+        *,
+        create: bool = False,
+        write: bool = False,
+        lasting: bool = False,
+    ) -> None:
         self.path = path
         mode: Mode = "create" if create else "write" if write else "read"
-        self._database = Database(path, _SCHEMA, FORMAT, mode=mode)
+        self._database = Database(path, (_FIRST, _SECOND), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
-        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+        if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
             self.close()
-            raise UsageError(f"{path} is damaged: the status of a trial is not that of its verdict")
+            raise self.contradiction()
 
     def __enter__(self) -> Self:
         return self
@@ -192,6 +211,11 @@ class RunStore:
 
     def close(self) -> None:
         self._database.close()
+
+    def contradiction(self) -> UsageError:
+        """What is said of a file that says two things of a trial."""
+        what = "the status of a trial is not that of its verdict"
+        return UsageError(f"{self.path} is damaged: {what}")
 
     # The manifest
 
@@ -223,6 +247,12 @@ class RunStore:
                     for task in tasks
                 ),
             )
+
+    def tasks(self) -> Iterator[dict[str, Any]]:
+        """What was kept of the tasks."""
+        query = "SELECT task_id, prompt, metadata FROM tasks ORDER BY rowid"
+        for task_id, prompt, metadata in self.rows(tuple[str, str, str], query):
+            yield {"id": task_id, "prompt": prompt, "metadata": self.decode(metadata)}
 
     def task_prompt(self, task_id: str) -> str:
         query = "SELECT prompt FROM tasks WHERE task_id = ?"
@@ -263,8 +293,8 @@ class RunStore:
                     self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
             if record.verdict is not None:
                 self._write_verdict(trial, record.verdict)
-            for call in record.calls[done:]:
-                self._write_call(trial, call)
+            for number, call in enumerate(record.calls[done:], done):
+                self._write_call(trial, number, call)
         if record.verdict is None and record.error is None:
             self._checkpoints[key] = (trial, record)
 
@@ -318,7 +348,7 @@ class RunStore:
                 (trial, kind, name, self._database.pack(content)),
             )
 
-    def _write_call(self, trial: int, call: CallRecord) -> None:
+    def _write_call(self, trial: int, number: int, call: CallRecord) -> None:
         row = (
             *(call.model, call.usage.input_tokens, call.usage.output_tokens),
             *(call.usage.cached_tokens, call.cost, call.started, call.seconds),
@@ -327,6 +357,12 @@ class RunStore:
         self._execute(
             "INSERT INTO calls VALUES (?,?,?,?,?,?,?,?,?,?,?)", (trial, *_checked(row, _Call))
         )
+        apart = (call.usage.cache_write_tokens, call.usage.reasoning_tokens)
+        if any(apart):
+            self._execute(
+                "INSERT INTO tokens_apart VALUES (?,?,?,?)",
+                (trial, number, *_checked(apart, _Apart)),
+            )
 
     def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
         """Put a newer verdict in the place of a stored trial's."""
@@ -357,13 +393,46 @@ class RunStore:
         found = self.rows(tuple[str, bytes], query, (trial, kind))
         return {name: self._database.unpack(content) for name, content in found}
 
+    def evidence(self, task_id: str, sample: int) -> dict[str, JSON]:
+        """What decided a trial, but for the files in it."""
+        query = "SELECT evidence FROM verdicts WHERE trial = ? AND evidence IS NOT NULL"
+        for (packed,) in self.rows(tuple[bytes], query, (self._trial_id(task_id, sample),)):
+            return self.decode(self._database.unpack(packed))
+        return {}
+
+    def trajectory(self, task_id: str, sample: int) -> tuple[Step, ...]:
+        return self._trajectory(self._trial_id(task_id, sample))
+
+    def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
+        trial = self._trial_id(task_id, sample)
+        return self._calls(trial, self._apart(trial))
+
+    def artifact_sizes(self, task_id: str, sample: int, kind: str) -> dict[str, int]:
+        """The names of a trial's files, and their bytes as they are stored."""
+        query = "SELECT name, length(content) FROM artifacts WHERE trial = ? AND kind = ?"
+        return dict(self.rows(tuple[str, Count], query, (self._trial_id(task_id, sample), kind)))
+
+    def artifact(self, task_id: str, sample: int, kind: str, name: str) -> bytes:
+        query = "SELECT content FROM artifacts WHERE trial = ? AND kind = ? AND name = ?"
+        key = (self._trial_id(task_id, sample), kind, name)
+        for (packed,) in self.rows(tuple[bytes], query, key):
+            return self._database.unpack(packed)
+        raise UsageError(f"{self.path} has no file {name!r} of task {task_id!r}, sample {sample}")
+
     def trial_keys(self) -> list[tuple[str, int]]:
         return list(self.rows(tuple[str, Count], "SELECT task_id, sample FROM trials ORDER BY id"))
 
     def record(self, task_id: str, sample: int) -> TrialRecord:
         """A stored trial, whole."""
+        return self._one(task_id, sample, whole=True)
+
+    def record_head(self, task_id: str, sample: int) -> TrialRecord:
+        """A stored trial without calls, evidence, files and trajectory."""
+        return self._one(task_id, sample, whole=False)
+
+    def _one(self, task_id: str, sample: int, *, whole: bool) -> TrialRecord:
         where = "WHERE t.task_id = ? AND t.sample = ?"
-        for _, record in self._records(where, (task_id, sample), whole=True):
+        for _, record in self._records(where, (task_id, sample), whole=whole):
             return record
         raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
 
@@ -400,26 +469,33 @@ class RunStore:
             (trial,) = _checked(row[:1], tuple[Count])
             key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
             costs = _checked(row[10:19], _Costs)
+        apart = self._apart(trial)
         error = None
         if outcome.boundary is not None:
             error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
-        return trial, TrialRecord(
+        record = TrialRecord(
             task_id=key.task_id,
             sample=key.sample,
             digest=key.digest,
             submission=self._submission(trial, row[24:], whole=whole),
             verdict=self._verdict(trial, row[19:24], whole=whole),
             error=error,
-            usage=Usage(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+            usage=Usage(
+                *(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+                *(sum(counts) for counts in zip((0, 0), *apart.values(), strict=True)),
+            ),
             cost=costs.cost,
             steps=costs.steps,
             duration=costs.duration,
             attempts=costs.attempts,
             started=costs.started,
             stop_reason=costs.stop_reason,
-            calls=self._calls(trial) if whole else (),
+            calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
         )
+        if _status(record) != outcome.status or (record.verdict and record.error):
+            raise self.contradiction()
+        return trial, record
 
     def _verdict(self, trial: int, row: tuple[Any, ...], *, whole: bool) -> Verdict | None:
         if row[0] is None:
@@ -447,12 +523,31 @@ class RunStore:
             files=self._artifacts(trial, "submission") if whole else {},
         )
 
-    def _calls(self, trial: int) -> tuple[CallRecord, ...]:
+    def _apart(self, trial: int) -> dict[int, _Apart]:
+        """Tokens that are counted apart, by the number of the call."""
+        if self._database.version < 2:
+            return {}
+        query = (
+            "SELECT call, cache_write_tokens, reasoning_tokens FROM tokens_apart WHERE trial = ?"
+        )
+        rows = self.rows(tuple[Count, Count, Count], query, (trial,))
+        return {number: _Apart(written, thought) for number, written, thought in rows}
+
+    def tokens_apart(self) -> tuple[int, int]:
+        """Tokens written into caches and tokens of reasoning, of the whole run."""
+        if self._database.version < 2:
+            return 0, 0
+        query = "SELECT TOTAL(cache_write_tokens), TOTAL(reasoning_tokens) FROM tokens_apart"
+        written, thought = next(self.rows(tuple[Finite, Finite], query))
+        return int(written), int(thought)
+
+    def _calls(self, trial: int, apart: Mapping[int, _Apart]) -> tuple[CallRecord, ...]:
         query = (
             "SELECT model, input_tokens, output_tokens, cached_tokens, cost, started, seconds, "
             "attempts, cached, error FROM calls WHERE trial = ? ORDER BY rowid"
         )
-        return tuple(_call(row) for row in self.rows(_Call, query, (trial,)))
+        rows = enumerate(self.rows(_Call, query, (trial,)))
+        return tuple(_call(row, apart.get(number, _Apart(0, 0))) for number, row in rows)
 
     def _trajectory(self, trial: int) -> tuple[Step, ...]:
         query = "SELECT steps FROM trajectories WHERE trial = ?"
@@ -518,12 +613,16 @@ def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:
 
 def _outcome(record: TrialRecord) -> _Outcome:
     verdict, error = record.verdict, record.error
-    status = "submitted" if verdict is None and error is None else record.status
-    row = (status, verdict.value if verdict else None, redact(record.why))
+    row = (_status(record), verdict.value if verdict else None, redact(record.why))
     if error is None:
         return _checked((*row, None, None, None), _Outcome)
     fault = (error.boundary, redact(error.message), int(error.retryable))
     return _checked((*row, *fault), _Outcome)
+
+
+def _status(record: TrialRecord) -> str:
+    waits = record.verdict is None and record.error is None
+    return "submitted" if waits else record.status
 
 
 def _costs(record: TrialRecord) -> _Costs:
@@ -535,10 +634,10 @@ def _costs(record: TrialRecord) -> _Costs:
     return _checked(row, _Costs)
 
 
-def _call(row: _Call) -> CallRecord:
+def _call(row: _Call, apart: _Apart) -> CallRecord:
     return CallRecord(
         model=row.model,
-        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens),
+        usage=Usage(row.input_tokens, row.output_tokens, row.cached_tokens, *apart),
         cost=row.cost,
         started=row.started,
         seconds=row.seconds,

@@ -17,13 +17,13 @@ from chimera.eval.benchmarks._aider_polyglot.attacks import HOSTILE, hostile
 from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
-from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_toolchains
 from chimera.eval.benchmarks._aider_polyglot.twins import Form
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
 from chimera.eval.proof.validate import validate
 from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
+from chimera.programs import usable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 from tests.conftest import missing
 
@@ -519,13 +519,40 @@ DATA_DEFECTS = {
 }
 
 
-def test_missing_toolchains_name_a_package(monkeypatch):
+@pytest.fixture
+def no_programs(monkeypatch):
+    usable.cache_clear()
     monkeypatch.setenv("PATH", "/nowhere")
+    yield
+    usable.cache_clear()
 
-    found = dict(missing_toolchains())
+
+@pytest.mark.usefixtures("no_programs")
+def test_what_is_missing_names_a_package():
+    found = {lack.what: lack.remedy for lack in AiderPolyglot().missing()}
 
     assert found["Rust with Cargo"] == "apt-get install cargo"
     assert found["CMake"] == "apt-get install cmake"
+
+
+@pytest.mark.usefixtures("no_programs")
+def test_what_is_missing_concerns_the_tasks_of_its_language():
+    tasks = [{"id": "go/a", "language": "go"}, {"id": "python/b", "language": "python"}]
+    found = {lack.what: lack.tasks for lack in AiderPolyglot().missing(tasks)}
+
+    assert found["Go 1.21 or later"] == {"go/a"}
+    assert "CMake" not in found
+
+
+def test_packages_are_fetched_once(tmp_path, monkeypatch, require):
+    require("g++", "cmake", "make")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    benchmark = AiderPolyglot(language="cpp")
+    (waiting,) = benchmark.preparations()
+
+    waiting.make()
+
+    assert benchmark.preparations() == []
 
 
 def test_a_local_environment_will_do(root, cached):

@@ -16,7 +16,7 @@ from chimera.environments.base import EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks._webarena.grading import Evaluation
-from chimera.eval.benchmarks._webarena.sites import SITES, site_status, site_urls, variables
+from chimera.eval.benchmarks._webarena.sites import SITES, site_urls, variables
 from chimera.eval.benchmarks.webarena import WebArena, read_reply
 from chimera.eval.harness import Harness
 from chimera.eval.registry import create_benchmark
@@ -221,14 +221,23 @@ def test_a_site_that_is_not_set_is_said(make: Callable[..., WebArena]) -> None:
         benchmark._resolved("__SHOPPING__/x")
 
 
-def test_site_status_says_what_answers(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setenv("CHIMERA_WEBARENA_SHOPPING", "http://127.0.0.1:1")
+def test_what_is_missing_for_tasks_is_their_sites_and_their_judge(
+    make: Callable[..., WebArena],
+) -> None:
+    fuzzy = {"eval_types": ["string_match"], "reference_answers": {"fuzzy_match": ["x"]}}
+    benchmark = make(
+        row(task_id=1, sites=["shopping"]),
+        row(task_id=2, sites=["map"], eval=fuzzy),
+        urls={"shopping": "http://127.0.0.1:1"},
+    )
 
-    status = {site: (url, answer) for site, url, answer in site_status()}
+    lacks = {lack.what: lack for lack in benchmark.missing(benchmark.tasks())}
 
-    assert status["shopping"][0] == "http://127.0.0.1:1"
-    assert "does not answer" in status["shopping"][1]
-    assert status["map"] == ("", "not set: CHIMERA_WEBARENA_MAP")
+    assert "does not answer" in lacks["the site shopping"].remedy
+    assert lacks["the site shopping"].tasks == {"1"}
+    assert "CHIMERA_WEBARENA_MAP" in lacks["the site map"].remedy
+    assert lacks["a model that judges answers"].tasks == {"2"}
+    assert len(lacks) == 3
 
 
 # -------------------------------------------------------------------------------------- replies

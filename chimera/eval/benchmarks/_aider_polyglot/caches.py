@@ -1,7 +1,7 @@
 """What test suites need from package registries, fetched once and then only read.
 
-`python -m chimera.eval.benchmarks._aider_polyglot.caches [LANGUAGE…]` fills the caches; runs mount
-them read-only and never touch the network.
+`chimera prepare aider-polyglot` or the first run fills the caches; trials mount them read-only and
+never touch the network.
 """
 
 from __future__ import annotations
@@ -15,8 +15,8 @@ from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 
 from chimera.cache import file_digest, made, made_once
-from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS, missing_requirements
+from chimera.errors import EnvironmentFault
+from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 
 #: Raised when what a cache holds changes, so that an older one is not taken for it.
 VERSION = 2
@@ -71,9 +71,14 @@ def ready_cache(language: str) -> Path:
     if place is None:
         raise EnvironmentFault(
             f"the packages of {language} exercises are not fetched yet: "
-            f"python -m chimera.eval.benchmarks._aider_polyglot.caches {language}"
+            f"chimera prepare aider-polyglot --option language={language}"
         )
     return place
+
+
+def is_ready(language: str) -> bool:
+    """Whether the cache of a language is filled."""
+    return made("polyglot", f"{language}-{VERSION}") is not None
 
 
 def prepare(language: str) -> Path:
@@ -190,20 +195,3 @@ def _run(command: Sequence[str], cwd: Path, variables: Mapping[str, str] | None 
     if done.returncode != 0:
         text = done.stdout.decode("utf-8", "replace")[-2000:]
         raise EnvironmentFault(f"{' '.join(command[:3])} ended with {done.returncode}:\n{text}")
-
-
-def main(arguments: Sequence[str]) -> int:
-    unknown = [name for name in arguments if name not in REQUIREMENTS]
-    if unknown:
-        raise UsageError(f"unknown languages {unknown}; known: {', '.join(REQUIREMENTS)}")
-    for language in arguments or REQUIREMENTS:
-        missing = missing_requirements(language)
-        for need in missing:
-            print(f"{language}: {need.what} is missing: {need.install_command}")
-        if not missing:
-            print(f"{language}: {prepare(language)}")
-    return 0
-
-
-if __name__ == "__main__":
-    raise SystemExit(main(sys.argv[1:]))

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import shutil
 from dataclasses import dataclass
 from pathlib import Path
+
+from chimera.programs import usable
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,7 +21,7 @@ class Requirement:
     def present(self) -> bool:
         if self.header:
             return any((Path(root) / self.header).exists() for root in INCLUDE_DIRECTORIES)
-        return all(shutil.which(program) for program in self.programs)
+        return all(usable(program) for program in self.programs)
 
     @property
     def install_command(self) -> str:
@@ -50,9 +51,3 @@ REQUIREMENTS: dict[str, tuple[Requirement, ...]] = {
 
 def missing_requirements(language: str) -> list[Requirement]:
     return [need for need in REQUIREMENTS[language] if not need.present]
-
-
-def missing_toolchains() -> list[tuple[str, str]]:
-    """(what is missing, the command that installs it)."""
-    found = [need for language in REQUIREMENTS for need in missing_requirements(language)]
-    return [(need.what, need.install_command) for need in found]

@@ -13,6 +13,7 @@ import queue
 import subprocess
 import sys
 import threading
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 from importlib.util import find_spec
 from typing import IO
@@ -20,6 +21,7 @@ from typing import IO
 from chimera.confinement.namespaces import bwrap, namespaces_refused
 from chimera.errors import GraderError, UsageError
 
+PACKAGES = ("math_verify", "pylatexenc", "sympy")
 CPU_SECONDS = 10
 MEMORY_BYTES = 4 * 1024**3
 #: Far above the CPU time, for a machine under load: only a stuck process is ended by it.
@@ -39,33 +41,44 @@ def compare(given: str, gold: str, *, rule: str) -> Equality:
 
     `math-verify-reply` takes both texts as they are instead of as an answer and its gold.
     """
-    request = {"rule": rule, "given": given, "gold": gold}
-    reply = _ask(_POOL.take(), request)
-    if reply is None:  # only in a process of its own is it sure that the answer ended it
-        reply = _ask(_Worker(), request)
-    if reply is None:
+    return compare_by(given, gold, (rule,))[rule]
+
+
+def compare_by(given: str, gold: str, rules: Collection[str]) -> dict[str, Equality]:
+    """The same by several rules, in one question to one process as long as none ends it."""
+    with _TURNS:
+        equal = _ask(_POOL.take(), given, gold, rules)
+        if equal is not None:
+            return {rule: Equality(equal[rule]) for rule in rules}
+        # only in a process of its own is it sure that the answer ended it, and by which rule
+        return {rule: _compare_alone(given, gold, rule) for rule in rules}
+
+
+def _compare_alone(given: str, gold: str, rule: str) -> Equality:
+    equal = _ask(_Worker(), given, gold, (rule,))
+    if equal is None:
         return Equality(False, limit=f"{CPU_SECONDS} s of CPU time or {MEMORY_BYTES >> 30} GiB")
-    return Equality(bool(reply["equal"]))
+    return Equality(equal[rule])
 
 
-def _ask(worker: _Worker, request: dict[str, str]) -> dict[str, bool] | None:
+def _ask(worker: _Worker, given: str, gold: str, rules: Collection[str]) -> dict[str, bool] | None:
     try:
-        reply = worker.ask(request)
+        equal = worker.ask({"rules": list(rules), "given": given, "gold": gold})
     except BaseException:
         worker.kill()
         raise
-    if reply is None:
+    if equal is None:
         worker.kill()
     else:
         _POOL.give(worker)
-    return reply
+    return equal
 
 
 class _Worker:
     """One process that answers comparisons."""
 
     def __init__(self) -> None:
-        missing = [n for n in ("math_verify", "pylatexenc", "sympy") if find_spec(n) is None]
+        missing = [name for name in PACKAGES if find_spec(name) is None]
         if missing:
             raise UsageError(
                 f"comparing mathematical answers needs {', '.join(missing)}\n"
@@ -83,7 +96,7 @@ class _Worker:
             self.kill()
             raise GraderError("the process that compares mathematical answers did not start")
 
-    def ask(self, request: dict[str, str]) -> dict[str, bool] | None:
+    def ask(self, request: Mapping[str, str | list[str]]) -> dict[str, bool] | None:
         """The reply, or None when the process ended instead of answering."""
         stream = self._stream(self._process.stdin)
         try:
@@ -118,7 +131,7 @@ class _Worker:
 
 
 class _Pool:
-    """Idle workers; as many exist as were ever needed at once."""
+    """Idle workers; as many exist as were ever needed at once, at most one a core."""
 
     def __init__(self) -> None:
         self._idle: queue.SimpleQueue[_Worker] = queue.SimpleQueue()
@@ -143,6 +156,8 @@ class _Pool:
 
 
 _POOL = _Pool()
+#: A comparison is all computation: more at once than there are cores only take memory.
+_TURNS = threading.BoundedSemaphore(os.cpu_count() or 1)
 
 
 def close() -> None:

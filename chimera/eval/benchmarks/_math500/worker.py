@@ -1,8 +1,8 @@
 """The process in which answers are compared symbolically, so that it can be killed.
 
-One JSON object a line comes in ({"rule", "given", "gold"}), one goes out ({"equal": bool}). Each
-request gets its own CPU time; a request that needs more ends the process, which the other side
-sees. Model text is only parsed: names that could reach Python's own functions are never bound.
+One JSON object a line comes in ({"rules", "given", "gold"}), one goes out ({rule: bool}). Each rule
+gets CPU time of its own; one that needs more ends the process, which the other side sees. Model
+text is only parsed: names that could reach Python's own functions are never bound.
 """
 
 from __future__ import annotations
@@ -137,11 +137,13 @@ def main(cpu_seconds: int, memory_bytes: int) -> None:
     print(json.dumps({"ready": True}), file=replies, flush=True)
     for line in sys.stdin:
         request: dict[str, Any] = json.loads(line)
-        usage = resource.getrusage(resource.RUSAGE_SELF)
-        spent = int(usage.ru_utime + usage.ru_stime) + 1
-        resource.setrlimit(resource.RLIMIT_CPU, (spent + cpu_seconds, hard))
-        equal = RULES[request["rule"]](request["given"], request["gold"])
-        print(json.dumps({"equal": equal}), file=replies, flush=True)
+        equal = {}
+        for rule in request["rules"]:
+            usage = resource.getrusage(resource.RUSAGE_SELF)
+            spent = int(usage.ru_utime + usage.ru_stime) + 1
+            resource.setrlimit(resource.RLIMIT_CPU, (spent + cpu_seconds, hard))
+            equal[rule] = RULES[rule](request["given"], request["gold"])
+        print(json.dumps(equal), file=replies, flush=True)
 
 
 if __name__ == "__main__":

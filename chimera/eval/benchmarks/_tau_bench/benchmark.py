@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
+from chimera.eval.benchmark import Lack
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits import replies as extract
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_model
 from chimera.eval.values import Prediction, Submission, Task, Verdict
 from chimera.types import JSON, AgentResult
 
@@ -104,6 +106,17 @@ class Conversations(DatasetBenchmark[TauTask]):
         return Verdict(
             reward.value == 1.0, reward.why, reward.value, metrics, evidence=reward.evidence
         )
+
+    @property
+    def user_model(self) -> str:
+        """The customer's model."""
+        raise NotImplementedError
+
+    def missing(self, tasks: Sequence[TauTask] | None = None) -> Sequence[Lack]:
+        """The customer's model; whether it can be called is asked only when tasks are to be run."""
+        if tasks is None:
+            return ()
+        return lacking_model(self.user_model, "a model for the customer", "user_model")
 
     def _reward(self, task: TauTask, content: Mapping[str, Any]) -> Reward:
         raise NotImplementedError

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import time
 import urllib.error
 import urllib.request
 from collections.abc import Iterable, Mapping, Sequence
@@ -43,26 +42,18 @@ def site_urls(given: Mapping[str, str] | Sequence[str] | None = None) -> dict[st
     return {site: url.rstrip("/") for site, url in found.items() if url.startswith("http")}
 
 
-def site_status(timeout: float = 5.0) -> list[tuple[str, str, str]]:
-    """(site, URL, how it answers) for every site."""
-    configured = site_urls()
+def site_fault(site: str, url: str | None, timeout: float = 5.0) -> str | None:
+    """Why a site cannot be used and what to do, or None when it answers."""
+    if not url:
+        return f"set {variables(site)[0]} to its address, or --option urls={site}=http://…"
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}))
-    status = []
-    for site in SITES:
-        url = configured.get(site, "")
-        if not url:
-            status.append((site, "", f"not set: {variables(site)[0]}"))
-            continue
-        started = time.monotonic()
-        try:
-            with opener.open(url, timeout=timeout) as response:
-                answer = f"answers {response.status} in {time.monotonic() - started:.1f} s"
-        except urllib.error.HTTPError as error:
-            answer = f"answers {error.code}"
-        except (OSError, ValueError) as error:
-            answer = f"does not answer: {getattr(error, 'reason', error)}"
-        status.append((site, url, answer))
-    return status
+    try:
+        with opener.open(url, timeout=timeout):
+            return None
+    except urllib.error.HTTPError:
+        return None  # it answers
+    except (OSError, ValueError) as error:
+        return f"start it: {url} does not answer ({getattr(error, 'reason', error)})"
 
 
 def log_ins(sites: Iterable[str], urls: Mapping[str, str]) -> tuple[LogIn, ...]:

@@ -43,6 +43,7 @@ def trajectory_document(
                 "total_cached_tokens": record.usage.cached_tokens,
                 "total_cost_usd": record.cost,
                 "total_steps": len(steps),
+                "extra": _apart(record.usage),
             }
         ),
         "extra": _without_none(
@@ -88,6 +89,8 @@ def _agent_step(step: Step) -> dict[str, JSON]:
     model = step.metadata.get("model")
     if model:
         value["model_name"] = str(model)
+    if message.reasoning:
+        value["reasoning_content"] = message.reasoning
     if message.tool_calls:
         value["tool_calls"] = _tool_calls(message)
     if step.usage != Usage() or step.cost:
@@ -98,9 +101,19 @@ def _agent_step(step: Step) -> dict[str, JSON]:
                 "completion_tokens": step.usage.output_tokens,
                 "cached_tokens": step.usage.cached_tokens,
                 "cost_usd": step.cost,
+                "extra": _apart(step.usage),
             }
         )
     return {**value, **_extra(step)}
+
+
+def _apart(usage: Usage) -> dict[str, JSON] | None:
+    """Tokens that are counted apart, where there are any."""
+    counts = {
+        "cache_write_tokens": usage.cache_write_tokens,
+        "reasoning_tokens": usage.reasoning_tokens,
+    }
+    return {name: count for name, count in counts.items() if count} or None
 
 
 def _tool_calls(message: Message) -> list[dict[str, JSON]]:

@@ -1,0 +1,116 @@
+"""What a large run costs: every command that reads or goes on with one, at several sizes.
+
+    python benchmarks/scale.py [--trials 10000 100000 1000000] [--directory DIR]
+
+A run of so many trials is made by the harness with an agent that waits for nothing, then each
+command is started as a person starts it. CPU time and the most memory are those of the command's
+process; a command is linear when its CPU for each trial stays and its memory does not grow.
+"""
+
+from __future__ import annotations
+
+import argparse
+import os
+import resource
+import shutil
+import subprocess
+import sys
+import tempfile
+import time
+from pathlib import Path
+
+MODULE = '''
+from chimera.eval.harness import Benchmark, Submission, Verdict
+
+
+class Many(Benchmark):
+    """As many tasks as are asked for; each third answer is wrong."""
+
+    grading = "none"
+
+    def __init__(self, count: int = 1000) -> None:
+        self.count = int(count)
+
+    def name(self):
+        return "many"
+
+    def options(self):
+        return {"count": self.count}
+
+    def tasks(self):
+        return [
+            {"id": f"task/{n}", "prompt": f"What is {n}?" + " Think." * 20}
+            for n in range(self.count)
+        ]
+
+    def gold(self, task):
+        return Submission(task["id"], raw="The answer is " + task["id"] + "." * 400)
+
+    def grade(self, task, submission, env):
+        passed = int(task["id"][5:]) % 3 > 0
+        return Verdict(passed, "equal" if passed else "not equal", evidence={"log": "line " * 60})
+'''
+
+
+def measured(command: list[str], directory: Path) -> tuple[float, float, float]:
+    """CPU seconds, MB at the most and wall seconds of a command's own process."""
+    began = time.monotonic()
+    child = subprocess.Popen(
+        command, cwd=directory, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE
+    )
+    assert child.stderr is not None
+    said = child.stderr.read()
+    _, status, used = os.wait4(child.pid, 0)
+    child.returncode = os.waitstatus_to_exitcode(status)
+    if child.returncode not in (0, 3):
+        raise SystemExit(f"{' '.join(command)}\n{said.decode()[-2000:]}")
+    return used.ru_utime + used.ru_stime, used.ru_maxrss / 1024, time.monotonic() - began
+
+
+def commands(count: int) -> dict[str, list[str]]:
+    """What is measured, in order: later ones read what `eval` made."""
+    chimera, runs = [sys.executable, "-m", "chimera"], ["--runs-dir", "runs"]
+    plan = ["-b", "many.py:Many", "--option", f"count={count}", "-a", "oracle", "-e", "none"]
+    return {
+        "eval": [*chimera, "eval", *plan, "--json", *runs],
+        "eval --resume": [*chimera, "eval", "--resume", "--json", *runs],
+        "runs list": [*chimera, "runs", "list", *runs],
+        "runs show": [*chimera, "runs", "show", "latest", *runs],
+        "runs show TASK": [*chimera, "runs", "show", "latest", f"task/{count // 2}", *runs],
+        "runs export": [*chimera, "runs", "export", "latest", "--output=/dev/null", *runs],
+        "grade --check": [*chimera, "grade", "latest", "--check", *runs],
+        "compare": [*chimera, "compare", "runs/a.chi", "runs/b.chi"],
+    }  # fmt: skip
+
+
+def measure(count: int, directory: Path) -> None:
+    (directory / "many.py").write_text(MODULE)
+    for name, command in commands(count).items():
+        if name == "compare":
+            (made,) = (directory / "runs").glob("*.chi")
+            for copy in ("a", "b"):
+                shutil.copy(made, directory / "runs" / f"{copy}.chi")
+        cpu, memory, wall = measured(command, directory)
+        each = cpu / count * 1e6
+        print(
+            f"{count:>9,}  {name:<16}{cpu:>9.2f}{each:>10.0f}{memory:>9.0f}{wall:>9.1f}", flush=True
+        )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.splitlines()[0])
+    parser.add_argument("--trials", type=int, nargs="+", default=[10_000, 100_000])
+    parser.add_argument(
+        "--directory", type=Path, help="where the runs are made (default: temporary)"
+    )
+    arguments = parser.parse_args()
+    resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
+    print(f"load {os.getloadavg()[0]:.1f}")
+    print(f"{'trials':>9}  {'command':<16}{'CPU s':>9}{'µs each':>10}{'MB':>9}{'wall s':>9}")
+    for count in arguments.trials:
+        with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
+            measure(count, Path(directory))
+
+
+if __name__ == "__main__":
+    main()

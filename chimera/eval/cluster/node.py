@@ -1,0 +1,179 @@
+"""A node's side of a run: it makes the run's benchmark and agent itself and does trials in threads.
+
+Data and keys are the node's own: neither travels. What must be the same everywhere is compared
+before the first trial.
+"""
+
+from __future__ import annotations
+
+import itertools
+import platform
+import threading
+from typing import Any, Protocol
+
+from chimera import __version__
+from chimera.agents.base import Agent
+from chimera.environments import available
+from chimera.errors import BudgetExceeded, ChimeraError, UsageError
+from chimera.eval.cluster.messages import (
+    Checkpoint,
+    Done,
+    Job,
+    Joined,
+    Message,
+    Refused,
+    Reserve,
+    Settle,
+    Setup,
+)
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.harness import content_digest, trials_at_once
+from chimera.eval.run import RunSettings, chosen_agent
+from chimera.eval.trial import (
+    StartBackend,
+    Submitter,
+    TrialSpec,
+    close_open_environments,
+    run_trial,
+)
+from chimera.eval.values import TrialRecord
+from chimera.eval.workers import ThreadExecutor
+from chimera.providers.meter import Budget
+from chimera.types import JSON
+
+
+class Desk(Protocol):
+    """The driver, as a node knows it."""
+
+    def post(self, message: Message) -> None: ...
+    def ask(self, message: Reserve) -> str | None: ...
+
+
+class DriverBudget(Budget):
+    """The run's money, which the driver keeps."""
+
+    def __init__(self, node: str, desk: Desk) -> None:
+        super().__init__(float("inf"))
+        self._node, self._desk = node, desk
+        self._numbers = itertools.count(1)
+        self._open: dict[float, list[int]] = {}
+        self._lock = threading.Lock()
+
+    def reserve(self, worst_case: float, timeout: float | None = None) -> None:
+        number = next(self._numbers)
+        refusal = self._desk.ask(Reserve(self._node, number, worst_case, timeout))
+        if refusal is not None:
+            raise BudgetExceeded(refusal)
+        with self._lock:
+            self._open.setdefault(worst_case, []).append(number)
+
+    def settle(self, worst_case: float, actual: float) -> None:
+        with self._lock:
+            number = self._open[worst_case].pop()
+        self._desk.post(Settle(self._node, number, actual))
+
+
+class Node:
+    """Does the trials that it is given and tells the driver's desk what they came to."""
+
+    def __init__(self, name: str, setup: Setup, desk: Desk) -> None:
+        self._name, self._setup, self._desk = name, setup, desk
+        self._budget = DriverBudget(name, desk) if setup.has_budget else None
+        self._executor: ThreadExecutor[Job, None] | None = None
+
+    def join(self) -> None:
+        """Prepare, compare, and tell the driver whether trials may come."""
+        try:
+            slots = self._prepare()
+        except ChimeraError as error:
+            self._desk.post(Refused(self._name, str(error)))
+            return
+        self._executor = ThreadExecutor(self._work, slots)
+        self._executor.start()
+        self._desk.post(Joined(self._name, slots))
+
+    def take(self, job: Job) -> None:
+        assert self._executor is not None, "a node that has not joined got a trial"
+        self._executor.submit(job)
+
+    def close(self) -> None:
+        """Begin nothing more, and end what trials have running."""
+        if self._executor is not None:
+            self._executor.stop()
+        close_open_environments()
+
+    def _prepare(self) -> int:
+        settings = RunSettings.of_manifest(self._setup.settings)
+        reason = available(self._setup.environment)
+        if reason is not None:
+            raise UsageError(f"no environment '{self._setup.environment}': {reason}")
+        self._benchmark = benchmark = settings.create_benchmark()
+        for lack in benchmark.missing():
+            if lack.tasks is None and not (self._setup.stored_answers and lack.kind == "model"):
+                raise UsageError(f"the tasks need {lack.what}: {lack.remedy}")
+        self._agent = None
+        if not self._setup.stored_answers:
+            self._agent = chosen_agent(settings, benchmark)
+            self._tasks = {task["id"]: task for task in benchmark.tasks()}
+        self._compare(node_identity(benchmark, self._agent))
+        self._start = StartBackend(self._setup.environment, network=settings.network)
+        self._limits, self._attempts = settings.limits(), settings.retries + 1
+        return trials_at_once(benchmark, settings.concurrency)
+
+    def _compare(self, own: dict[str, JSON]) -> None:
+        for key, value in self._setup.identity.items():
+            if own.get(key) != value:
+                raise UsageError(f"its {key} is {own.get(key)!r:.200}, the driver's {value!r:.200}")
+
+    def _work(self, job: Job) -> None:
+        record = run_trial(
+            self._spec(job), budget=self._budget, checkpoint=lambda r: self._checkpoint(job, r)
+        )
+        self._desk.post(Done(self._name, job.number, record))
+
+    def _checkpoint(self, job: Job, record: TrialRecord) -> None:
+        self._desk.post(Checkpoint(self._name, job.number, record))
+
+    def _spec(self, job: Job) -> TrialSpec:
+        agent = job.answer or self._agent
+        assert agent is not None, "a trial without an agent and without an answer"
+        return TrialSpec(
+            benchmark=self._benchmark,
+            task=self._tasks[job.task] if isinstance(job.task, str) else job.task,
+            sample=job.sample,
+            agent=agent,
+            start=self._start,
+            limits=self._limits,
+            attempts=self._attempts,
+            digest=job.digest,
+            prior=job.prior,
+        )
+
+
+def node_identity(benchmark: Any, agent: Agent | Submitter | None) -> dict[str, JSON]:
+    """What must be the same on the driver and on every node, in words for a person."""
+    from chimera.agents.base import as_agent
+
+    found: dict[str, JSON] = {
+        "version of chimera": __version__,
+        "grader": benchmark.grader_version,
+        "options": content_digest(benchmark.options()),
+        "Python": ".".join(platform.python_version_tuple()[:2]),
+    }
+    if isinstance(benchmark, DatasetBenchmark):
+        found["data set"] = benchmark.dataset_digest()
+    if agent is not None:
+        found["agent"] = content_digest(as_agent(agent).identity())
+    return found
+
+
+def job_of(number: int, spec: TrialSpec, agent: Agent | Submitter, *, stored: bool) -> Job:
+    """A trial as it is sent; the answer goes with it where it is not the run's agent that works."""
+    return Job(
+        number=number,
+        task=spec.task if stored else spec.task["id"],
+        sample=spec.sample,
+        digest=spec.digest,
+        prior=spec.prior,
+        answer=None if spec.agent is agent and not stored else spec.agent,
+    )

@@ -1,0 +1,260 @@
+"""A run in numbers, out of its index: rates with intervals, groups, reasons, what is plotted."""
+
+from __future__ import annotations
+
+import math
+from collections import defaultdict
+from collections.abc import Iterable, Mapping
+from statistics import NormalDist
+from typing import NamedTuple
+
+from chimera.eval.runs import stats
+from chimera.types import JSON
+from chimera.view.index import Index
+
+BUCKETS = 60
+COST_PARTS = 8
+MOST_REASONS = 30
+MOST_GROUPS = 60
+#: Beyond, what a bootstrap over tasks tends to is taken, there as here.
+MOST_RESAMPLED = 5000
+_Z95 = NormalDist().inv_cdf(0.975)
+
+
+class Shape(NamedTuple):
+    """How many trials a task has, and how many of them passed."""
+
+    trials: int
+    passed: int
+
+
+class Counted:
+    """Tasks counted by their shapes: enough for every rate and interval."""
+
+    def __init__(self) -> None:
+        self.shapes: defaultdict[Shape, int] = defaultdict(int)
+        self.errors, self.cost, self.seconds = 0, 0.0, 0.0
+
+    def add(self, shape: Shape, tasks: int, errors: int, cost: float, seconds: float) -> None:
+        self.shapes[shape] += tasks
+        self.errors += errors
+        self.cost += cost
+        self.seconds += seconds
+
+    @property
+    def tasks(self) -> int:
+        return sum(self.shapes.values())
+
+    @property
+    def trials(self) -> int:
+        return sum(shape.trials * tasks for shape, tasks in self.shapes.items())
+
+    @property
+    def passed(self) -> int:
+        return sum(shape.passed * tasks for shape, tasks in self.shapes.items())
+
+    @property
+    def rate(self) -> float:
+        return self.passed / self.trials if self.trials else 0.0
+
+    def interval(self) -> stats.Interval:
+        """Wilson's for one sample a task, else by the standard error over whole tasks."""
+        if all(shape.trials <= 1 for shape in self.shapes):
+            return stats.wilson(self.passed, self.trials)
+        rate, tasks = self.rate, self.tasks
+        squares = math.fsum(
+            count * (shape.passed - rate * shape.trials) ** 2
+            for shape, count in self.shapes.items()
+        )
+        if tasks < stats.FEW_TASKS or not squares:
+            return stats.wilson(rate * tasks, tasks)
+        spread = _Z95 * math.sqrt(squares) / self.trials
+        return (max(0.0, rate - spread), min(1.0, rate + spread))
+
+    def curve(self, most: int = 32) -> list[JSON]:
+        """pass@k and pass^k for each k that every task has trials for."""
+        shapes = {shape: tasks for shape, tasks in self.shapes.items() if shape.trials}
+        if not shapes:
+            return []
+        least, total = min(shape.trials for shape in shapes), sum(shapes.values())
+        return [
+            {
+                "k": k,
+                "at": math.fsum(n * stats.pass_at_k(*s, k) for s, n in shapes.items()) / total,
+                "hat": math.fsum(n * stats.pass_hat_k(*s, k) for s, n in shapes.items()) / total,
+            }
+            for k in range(1, min(least, most) + 1)
+        ]
+
+    def described(self) -> dict[str, JSON]:
+        return {
+            "tasks": self.tasks,
+            "trials": self.trials,
+            "passed": self.passed,
+            "errors": self.errors,
+            "rate": self.rate,
+            "interval": list(self.interval()),
+            "cost": self.cost,
+            "seconds": self.seconds,
+        }
+
+
+def summarise(index: Index) -> dict[str, JSON]:
+    """Everything that a run's page says of the whole run."""
+    kinds = _by_kind(index)
+    whole = _merged(kinds.values())
+    totals = _totals(index)
+    return {
+        **totals,
+        "tasks": whole.tasks,
+        "interval": list(_interval(index, whole)),
+        "curve": whole.curve(),
+        "groups": _groups(kinds, index.kinds()),
+        "reasons": _reasons(index),
+        "seconds": _percentiles(index, totals["total"]),
+        "timeline": _timeline(index, totals),
+        "by_cost": _by_cost(index, totals),
+        "metrics": _metrics(index),
+    }
+
+
+def _interval(index: Index, whole: Counted) -> stats.Interval:
+    """The one that the command line prints."""
+    if whole.tasks > MOST_RESAMPLED or all(shape.trials <= 1 for shape in whole.shapes):
+        return whole.interval()
+    shapes = index.rows("SELECT trials, passed FROM task WHERE trials ORDER BY name")
+    return stats.clustered_bootstrap(
+        [[1.0] * passed + [0.0] * (trials - passed) for trials, passed in shapes]
+    )
+
+
+def _by_kind(index: Index) -> dict[int, Counted]:
+    found: dict[int, Counted] = {}
+    query = (
+        "SELECT kind, trials, passed, count(*), sum(errors), total(cost), total(seconds) "
+        "FROM task WHERE trials GROUP BY kind, trials, passed"
+    )
+    for kind, trials, passed, *rest in index.rows(query):
+        found.setdefault(kind, Counted()).add(Shape(trials, passed), *rest)
+    return found
+
+
+def _merged(parts: Iterable[Counted]) -> Counted:
+    whole = Counted()
+    for part in parts:
+        for shape, tasks in part.shapes.items():
+            whole.add(shape, tasks, 0, 0.0, 0.0)
+        whole.errors, whole.cost = whole.errors + part.errors, whole.cost + part.cost
+        whole.seconds += part.seconds
+    return whole
+
+
+def _groups(
+    kinds: Mapping[int, Counted], groups: Mapping[int, Mapping[str, str]]
+) -> dict[str, JSON]:
+    """key → its values with their counts, the most frequent first; keys with one value left out."""
+    members: defaultdict[str, defaultdict[str, list[Counted]]]
+    members = defaultdict(lambda: defaultdict(list))
+    for kind, part in kinds.items():
+        for key, value in groups.get(kind, {}).items():
+            members[key][value].append(part)
+    return {
+        key: sorted(
+            ({"value": value, **_merged(parts).described()} for value, parts in values.items()),
+            key=lambda row: (-row["trials"], row["value"]),
+        )[:MOST_GROUPS]
+        for key, values in sorted(members.items())
+        if len(values) > 1
+    }
+
+
+def _totals(index: Index) -> dict[str, JSON]:
+    query = (
+        "SELECT count(*), total(status = 0), total(status = 1), total(status = 2), "
+        "total(status = 3), total(cost), count(cost), total(input_tokens), total(output_tokens), "
+        "total(cached_tokens), total(steps), min(nullif(started, 0)), max(started + seconds), "
+        "total(corrected IS NOT NULL), total(corrected), "
+        "total(status = 0 AND corrected IS NOT NULL) FROM trial"
+    )
+    ((total, passed, failed, error, waiting, cost, priced, *rest),) = index.rows(query)
+    fed, said, cached, steps, first, last, known, corrected, official = rest
+    changed = total and known and corrected != official
+    return {
+        "total": total,
+        "passed": int(passed),
+        "failed": int(failed),
+        "error": int(error),
+        "submitted": int(waiting),
+        "cost": cost if priced == total else None,
+        "tokens": {"input": int(fed), "output": int(said), "cached": int(cached)},
+        "steps": int(steps),
+        "first": first,
+        "last": last,
+        "corrected_rate": (passed - official + corrected) / total if changed else None,
+    }
+
+
+def _reasons(index: Index) -> list[JSON]:
+    query = (
+        "SELECT reason, max(status), count(*), min(text) FROM trial JOIN reason "
+        "ON reason.id = reason WHERE status > 0 GROUP BY reason ORDER BY 3 DESC, 1 LIMIT ?"
+    )
+    return [
+        {"id": number, "error": status > 1, "count": count, "text": text}
+        for number, status, count, text in index.rows(query, (MOST_REASONS,))
+    ]
+
+
+def _percentiles(index: Index, total: int) -> dict[str, float]:
+    if not total:
+        return {"p50": 0.0, "p95": 0.0}
+    query = "SELECT seconds FROM trial ORDER BY seconds LIMIT 1 OFFSET ?"
+    places = {"p50": (total - 1) // 2, "p95": math.ceil(0.95 * (total - 1))}
+    return {name: index.rows(query, (place,))[0][0] for name, place in places.items()}
+
+
+def _timeline(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
+    """How many trials ended in each part of the run's time, by status."""
+    first, last = totals["first"], totals["last"]
+    if first is None or last <= first:
+        return []
+    width = (last - first) / BUCKETS
+    query = (
+        "SELECT min(?, CAST((started + seconds - ?) / ? AS INTEGER)) AS part, "
+        "sum(status = 0), sum(status = 1), sum(status > 1) "
+        "FROM trial WHERE started > 0 GROUP BY part"
+    )
+    return [
+        {"from": first + part * width, "passed": passed, "failed": failed, "errors": errors}
+        for part, passed, failed, errors in index.rows(query, (BUCKETS - 1, first, width))
+    ]
+
+
+def _by_cost(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
+    """Trials in parts of the same size, the cheapest first: what each cost, and how many passed."""
+    if not totals["cost"] or totals["total"] < 4 * COST_PARTS:
+        return []
+    query = (
+        "SELECT part, count(*), sum(status = 0), avg(cost) FROM "
+        "(SELECT status, cost, ntile(?) OVER (ORDER BY cost) AS part FROM trial) GROUP BY part"
+    )
+    return [
+        {"trials": trials, "cost": cost, "rate": passed / trials,
+         "interval": list(stats.wilson(passed, trials))}
+        for _, trials, passed, cost in index.rows(query, (COST_PARTS,))
+    ]  # fmt: skip
+
+
+def _metrics(index: Index) -> dict[str, JSON]:
+    """What the verdicts measured beside passing: the mean, or how often each word."""
+    progress = index.fact("progress") or {}
+    return {
+        key: {
+            "count": totals["count"],
+            "mean": None if totals["words"] else totals["total"] / totals["count"],
+            "truths": totals["truths"],
+            "words": dict(sorted(totals["words"].items(), key=lambda item: -item[1])[:12]),
+        }
+        for key, totals in sorted(progress.get("metrics", {}).items())
+        if totals["count"]
+    }

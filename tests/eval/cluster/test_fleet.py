@@ -1,0 +1,189 @@
+"""A run over nodes: every trial once, whatever is lost; never more money than there is."""
+
+from __future__ import annotations
+
+import contextlib
+import queue
+from dataclasses import asdict
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimera.errors import EnvironmentFault
+from chimera.eval.cluster import fleet
+from chimera.eval.cluster.fleet import Fleet
+from chimera.eval.cluster.messages import Lost, Message, Reserve, Settle, Setup, Throttled
+from chimera.eval.cluster.node import job_of, node_identity
+from chimera.eval.run import PreparedRun, RunSettings, prepare
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.workers import Surroundings
+from chimera.providers.meter import Budget
+
+from .threads import ThreadCarrier
+
+
+class Cluster:
+    """Runs settings over thread nodes and keeps what it made."""
+
+    def __init__(self, settings: RunSettings, **carrier: Any) -> None:
+        self.prepared: PreparedRun = prepare(settings)
+        self.options, self.said = carrier, list[str]()
+        self.carrier: ThreadCarrier
+
+    def executor(self, surroundings: Surroundings, _: int) -> Fleet:
+        identity = node_identity(self.prepared.benchmark, self.prepared.agent)
+        setup = Setup(
+            asdict(self.prepared.settings),
+            self.prepared.environment,
+            identity | self.options.pop("other", {}),
+            has_budget=surroundings.budget is not None,
+        )
+        self.carrier = ThreadCarrier(setup, **self.options)
+        agent = self.prepared.agent
+        return Fleet(
+            self.carrier,
+            surroundings,
+            lambda number, spec: job_of(number, spec, agent, stored=False),
+            self.said.append,
+        )
+
+    def run(self) -> EvalResult:
+        harness = self.prepared.harness(self.prepared.open_store(Path("runs")))
+        harness.executor = self.executor
+        return harness.run()
+
+
+def settings(file: Path, **more: Any) -> RunSettings:
+    return RunSettings(
+        benchmark=f"{file}:Waits", agent=f"{file}:Payer", concurrency=2, environment="none", **more
+    )
+
+
+def outcomes(result: EvalResult) -> dict[str, str]:
+    return {record.task_id: record.status for record in result.results}
+
+
+EXPECTED = {f"t{n}": "failed" if n % 2 else "passed" for n in range(20)}
+
+
+def test_trials_are_spread_over_the_nodes_and_all_have_their_verdict(waits: Path):
+    cluster = Cluster(settings(waits))
+
+    result = cluster.run()
+
+    assert outcomes(result) == EXPECTED
+    assert {node for node, _ in cluster.carrier.sent} == {"node0", "node1"}
+    assert [job.task for _, job in cluster.carrier.sent] == sorted(
+        EXPECTED, key=lambda t: int(t[1:])
+    )
+
+
+@pytest.mark.parametrize("after", [1, 3, 7, 12, 19])
+def test_a_lost_nodes_trials_run_elsewhere_and_its_late_words_count_for_nothing(
+    waits: Path, after: int
+):
+    cluster = Cluster(settings(waits), lose_after={after: "node0"})
+
+    result = cluster.run()
+
+    assert outcomes(result) == EXPECTED
+    assert len(result.results) == 20
+    assert cluster.carrier.given_up == ["node0"]
+
+
+def test_what_a_lost_node_may_have_spent_counts_as_spent(waits: Path):
+    cluster = Cluster(settings(waits), nodes=1)
+    fleet = cluster.executor(Surroundings(budget := Budget(10.0), print, print), 1)
+    fleet.start()
+    cluster.carrier.replies[99] = queue.Queue()
+
+    def hear(*messages: Message) -> None:
+        for message in messages:
+            cluster.carrier.events.put((message, 99))
+        with contextlib.suppress(queue.Empty):
+            fleet.result(timeout=0.1)
+
+    while fleet.workers < 2:  # the node has not joined
+        hear()
+    hear(Reserve("node0", 1, 4.0, None))
+    hear(Lost("node0", "its cable was cut"), Settle("node0", 1, 0.5))
+
+    assert (budget.spent, budget.reserved) == (4.0, 0.0)
+
+
+@pytest.mark.parametrize("dollars", [0.005, 0.09, 0.12])
+def test_nodes_together_never_spend_more_than_the_budget(waits: Path, dollars: float):
+    result = Cluster(settings(waits, budget=dollars), nodes=3).run()
+
+    assert 0 <= (result.total_cost or 0) <= dollars
+    assert result.stopped is not None
+    assert "budget" in result.stopped
+
+
+def test_a_trial_that_ends_every_node_it_meets_is_an_error(
+    waits: Path, monkeypatch: pytest.MonkeyPatch
+):
+    cluster = Cluster(settings(waits), nodes=6)
+
+    original = Cluster.executor
+
+    def executor(self: Cluster, surroundings: Surroundings, trials: int) -> Fleet:
+        made = original(self, surroundings, trials)
+
+        def poison(node: str, job: Any) -> None:
+            if job.task == "t3":
+                self.carrier.events.put((Lost(node, "out of memory"), None))
+
+        self.carrier.on_send = poison
+        return made
+
+    monkeypatch.setattr(Cluster, "executor", executor)
+    result = cluster.run()
+
+    assert outcomes(result) == {**EXPECTED, "t3": "error"}
+    assert "3 nodes were lost" in next(r.why for r in result.results if r.task_id == "t3")
+
+
+def test_a_node_with_another_grader_takes_no_part(waits: Path, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(fleet, "NO_NODE_SECONDS", 0.1)
+    cluster = Cluster(settings(waits), other={"grader": 7})
+
+    with pytest.raises(EnvironmentFault, match=r"its grader is 1, the driver's 7"):
+        cluster.run()
+
+
+def test_every_other_node_slows_down_when_an_endpoint_refuses_one(waits: Path):
+    cluster = Cluster(settings(waits), nodes=3)
+    original = cluster.executor
+
+    def executor(surroundings: Surroundings, trials: int) -> Fleet:
+        made = original(surroundings, trials)
+        told = iter([True])
+
+        def refuse(node: str, job: Any) -> None:
+            if len(cluster.carrier.sent) > 3 and next(told, False):
+                cluster.carrier.post(Throttled(node, "service", 2.0))
+
+        cluster.carrier.on_send = refuse
+        return made
+
+    harness = cluster.prepared.harness(cluster.prepared.open_store(Path("runs")))
+    harness.executor = executor
+    harness.run()
+
+    assert len(cluster.carrier.slowed) == 2
+
+
+def test_a_stored_run_goes_on_over_nodes(waits: Path):
+    first = Cluster(settings(waits, limit="7"))
+    store = first.prepared.open_store(Path("runs"))
+    first.prepared.harness(store).run()
+
+    second = Cluster(settings(waits))
+    harness = second.prepared.harness(store)
+    harness.executor = second.executor
+    result = harness.run()
+
+    assert outcomes(result) == EXPECTED
+    assert len(second.carrier.sent) == 13

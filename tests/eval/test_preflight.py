@@ -1,0 +1,207 @@
+"""What will certainly fail is said before anything is run, and all of it at once."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from chimera.environments.base import EnvironmentSpec
+from chimera.errors import DatasetError, UsageError
+from chimera.eval import preflight
+from chimera.eval.benchmark import Benchmark, Lack
+from chimera.eval.preflight import (
+    Problems,
+    backend_problems,
+    disk_problems,
+    lacking_judge,
+    lacking_model,
+    lacking_packages,
+    runnable,
+)
+from chimera.eval.run import RunSettings, prepare
+from chimera.eval.runs import files
+
+SOURCE = """
+from chimera.eval.benchmark import Lack
+from chimera.eval.harness import Benchmark
+
+
+class Needy(Benchmark):
+    grading = "none"
+
+    def __init__(self, lacking: str = "", kind: str = "machine") -> None:
+        self.lacking, self.kind = lacking, kind
+
+    def name(self):
+        return "needy"
+
+    def tasks(self):
+        return [{"id": letter, "prompt": letter} for letter in "abcdef"]
+
+    def evaluate(self, task, agent_output, env):
+        return True
+
+    def missing(self, tasks=None):
+        wanted = {task["id"] for task in tasks or ()} & set(self.lacking)
+        return [Lack("a lathe", "buy one", frozenset(wanted), self.kind)] if wanted else []
+"""
+
+
+@pytest.fixture
+def needy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.chdir(tmp_path)
+    (tmp_path / "needy_of_tests.py").write_text(SOURCE)
+    monkeypatch.delitem(sys.modules, "needy_of_tests", raising=False)
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    return f"{tmp_path}/needy_of_tests.py"
+
+
+class Plain(Benchmark[Any]):
+    def name(self) -> str:
+        return "plain"
+
+    def tasks(self) -> list[Any]:
+        return [{"id": "a", "prompt": "a"}]
+
+    def environment(self, task: Any) -> EnvironmentSpec:
+        return EnvironmentSpec(image="debian")
+
+
+def test_all_of_it_is_said_at_once(needy: str):
+    settings = RunSettings(
+        needy, model="openai/x", environment="bubblewarp", option=("lacking=a",), budget=1.0
+    )
+
+    with pytest.raises(UsageError) as told:
+        prepare(settings)
+
+    said = str(told.value)
+    assert "3 things are wrong" in said
+    assert "OPENAI_API_KEY" in said
+    assert "did you mean 'bubblewrap'?" in said
+    assert "1 of 6 tasks need a lathe: buy one" in said
+    assert not Path("runs").exists()
+
+
+def test_with_an_unknown_benchmark_the_other_names_are_looked_at_too():
+    with pytest.raises(UsageError) as told:
+        prepare(RunSettings("human-evl", model="opnai/x", environment="dokcer"))
+
+    for near in ("'human-eval'", "'openai'", "'docker'"):
+        assert f"did you mean {near}" in str(told.value)
+
+
+def test_one_problem_is_told_as_it_is():
+    problems = Problems()
+    with problems.collected():
+        raise DatasetError("no data")
+
+    with pytest.raises(DatasetError, match=r"^no data$"):
+        problems.raise_all()
+
+
+@pytest.mark.parametrize(
+    ("limit", "chosen", "told"),
+    [
+        ("2", "bd", ["left out: 2 of 6 tasks need a lathe: buy one"]),
+        ("6", "bdef", ["left out: 2 of 6 tasks need a lathe: buy one"]),
+    ],
+)
+def test_a_limit_begins_with_what_this_machine_can_run(needy, limit, chosen, told):
+    prepared = prepare(
+        RunSettings(needy, model="scripted/echo", limit=limit, option=("lacking=ac",))
+    )
+
+    assert "".join(task["id"] for task in prepared.tasks) == chosen
+    assert list(prepared.left_out) == told
+
+
+@pytest.mark.parametrize(
+    "choice",
+    [{}, {"limit": "0:2"}, {"task": ("a",)}, {"limit": "1", "option": ("lacking=abcdef",)}],
+)
+def test_tasks_that_were_named_are_not_passed_over(needy: str, choice: dict[str, Any]):
+    with pytest.raises(UsageError, match="tasks need a lathe"):
+        prepare(RunSettings(needy, model="scripted/echo", **{"option": ("lacking=a",), **choice}))
+
+
+def test_a_limit_that_meets_nothing_lacking_changes_nothing(needy: str):
+    prepared = prepare(RunSettings(needy, model="scripted/echo", limit="2", option=("lacking=f",)))
+
+    assert [task["id"] for task in prepared.tasks] == ["a", "b"]
+    assert prepared.left_out == ()
+
+
+def test_a_model_that_nobody_named_matters_only_where_a_model_answers(needy: str):
+    lacking = ("lacking=a", "kind=model")
+
+    with pytest.raises(UsageError, match="tasks need a lathe"):
+        prepare(RunSettings(needy, model="scripted/echo", limit="1", option=lacking))
+    assert prepare(RunSettings(needy, agent="nop", option=lacking)).tasks
+
+
+@pytest.mark.parametrize(("backend", "says"), [("none", "does not offer"), ("docker", "")])
+def test_what_a_backend_does_not_offer(backend, says, monkeypatch):
+    monkeypatch.setattr(preflight, "available", lambda name: None)
+    told = "".join(backend_problems(Plain(), backend, Plain().tasks()))
+
+    assert says in told
+    assert bool(told) == bool(says)
+
+
+def test_a_backend_that_this_machine_lacks(monkeypatch):
+    monkeypatch.setattr(preflight, "available", lambda name: "no engine answers")
+
+    assert "no engine answers" in "".join(backend_problems(Plain(), "docker", []))
+
+
+def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
+    assert list(disk_problems(tmp_path / "runs")) == []
+    monkeypatch.setattr(files, "LEAST_ROOM", 1 << 60)
+    (told,) = disk_problems(tmp_path / "runs")
+
+    assert str(tmp_path) in told
+    assert "--runs-dir" in told
+
+
+def test_packages_are_named_with_the_line_that_installs_them():
+    (lack,) = lacking_packages(("json", "no_such_package"), "math", "that count")
+
+    assert lack.remedy == "pip install 'chimera-eval[math]'"
+    assert lacking_packages(("json",), "math", "that count") == []
+
+
+def test_models_that_cannot_be_called_are_told(monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.delenv("OPENAI_API_KEY", raising=False)
+    (lack,) = lacking_model("openai/x", "a customer", "user_model")
+
+    assert "OPENAI_API_KEY" in lack.remedy
+    assert lack.kind == "model"
+    assert lacking_model("scripted/echo", "a customer", "user_model") == []
+
+
+def test_a_judge_is_asked_for_where_tasks_are_judged():
+    (lack,) = lacking_judge(None, frozenset("ab"))
+
+    assert lack.remedy == "--option judge_model=SERVICE/MODEL"
+    assert lack.tasks == {"a", "b"}
+    assert lacking_judge(None, frozenset()) == []
+    assert lacking_judge("scripted/echo", frozenset("ab")) == []
+
+
+@pytest.mark.parametrize(
+    ("lacks", "left"),
+    [
+        ([], "abc"),
+        ([Lack("x", "y", frozenset("a"))], "bc"),
+        ([Lack("x", "y", frozenset("a")), Lack("z", "y", frozenset("ab"))], "c"),
+        ([Lack("x", "y")], ""),
+    ],
+)
+def test_tasks_that_can_be_run(lacks: list[Lack], left: str):
+    tasks = [{"id": letter} for letter in "abc"]
+
+    assert "".join(task["id"] for task in runnable(tasks, lacks)) == left

@@ -1,0 +1,78 @@
+"""Comparisons say what the statistics of the command line say, from counts alone."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimera.eval.runs.stats import compare_paired
+from chimera.eval.runs.store import RunStore
+from chimera.view.comparing import Together, comparison
+from chimera.view.library import Library
+from tests.view.made_runs import make_run
+
+
+@pytest.fixture
+def together(tmp_path):
+    """`together(…)`: runs of these skills and samples, counted and joined."""
+    libraries = []
+
+    def join(*made):
+        for number, (skill, samples) in enumerate(made):
+            path = tmp_path / f"{number}.chi"
+            make_run(path, skill=skill, samples=samples, tasks=30, seed=number)
+        library = Library([tmp_path])
+        libraries.append(library)
+        runs = sorted(library.runs(), key=lambda run: run.name)
+        assert all(run.known(60).fresh for run in runs)
+        return runs, Together([run.index for run in runs])
+
+    yield join
+    for library in libraries:
+        library.close()
+
+
+def scores(run):
+    found = {}
+    for record in RunStore(run.path).records():
+        found.setdefault(record.task_id, []).append(float(record.passed))
+    return found
+
+
+@pytest.mark.parametrize("samples", [1, 3])
+def test_a_pair_is_what_the_command_line_says(together, samples):
+    (first, second), joined = together((0.9, samples), (0.5, samples))
+    told = comparison(joined)
+    (pair,) = told["pairs"]
+    expected = compare_paired(scores(first), scores(second))
+
+    assert told["tasks"] == expected.tasks
+    assert pair["difference"] == pytest.approx(expected.difference)
+    assert pair["table"]["first"] == len(expected.only_first)
+    assert pair["table"]["second"] == len(expected.only_second)
+    assert pair["p"] == pytest.approx(
+        expected.mcnemar if samples == 1 else expected.permutation, abs=0.02
+    )
+    assert pair["interval"] == pytest.approx(expected.interval, abs=0.03)
+
+
+def test_flipped_tasks_come_first_and_are_all_there(together):
+    (first, second), joined = together((0.9, 1), (0.5, 1))
+    a, b = scores(first), scores(second)
+    listed = joined.tasks("flipped", "", 1)
+
+    assert {row["name"] for row in listed["rows"]} == {t for t in a if a[t] != b[t]}
+    assert {row["name"] for row in joined.tasks("worse", "", 1)["rows"]} == {
+        t for t in a if a[t] > b[t]
+    }
+    assert joined.tasks("all", "", 1)["found"] == 30
+
+
+def test_three_runs_are_set_against_the_first_and_adjusted(together):
+    _, joined = together((0.9, 1), (0.5, 1), (0.85, 1))
+    told = comparison(joined)
+
+    assert [pair["second"] for pair in told["pairs"]] == [1, 2]
+    for pair in told["pairs"]:
+        assert pair["p_adjusted"] >= pair["p"]
+    assert "A passes" in told["pairs"][0]["sentence"]
+    assert "No difference is shown" in told["pairs"][1]["sentence"]

@@ -1,0 +1,184 @@
+"""What is counted of a run is what it holds, also while it goes on and after it was changed."""
+
+from __future__ import annotations
+
+import sqlite3
+from dataclasses import replace
+
+import pytest
+
+from chimera.errors import UsageError
+from chimera.eval.runs.result import EvalResult
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.view.grid import Filter, TrialKey, neighbours, tasks_page
+from chimera.view.index import Index
+from chimera.view.summary import summarise
+from tests.view.made_runs import make_run
+
+
+@pytest.fixture
+def counted():
+    """`counted(path)`: the summary of a run, through its index."""
+
+    def count(path, index=None):
+        index = index or Index(path)
+        with RunStore(path, lasting=True) as store:
+            index.update(store, [], summarise)
+        return index.fact("summary")
+
+    return count
+
+
+@pytest.mark.parametrize("samples", [1, 4])
+def test_the_numbers_are_those_of_the_command_line(tmp_path, counted, samples):
+    path = make_run(tmp_path / "run.chi", tasks=40, samples=samples)
+    summary = counted(path)
+
+    with RunStore(path) as store:
+        result = EvalResult.of(store)
+        assert (summary["passed"], summary["failed"]) == (result.passed, result.failed)
+        assert summary["error"] + summary["submitted"] == result.errored
+        assert summary["interval"] == list(result.interval)
+        assert summary["cost"] == pytest.approx(result.total_cost)
+        assert summary["corrected_rate"] == pytest.approx(result.corrected_pass_rate)
+        assert summary["tokens"]["input"] == result.usage.input_tokens
+        assert summary["curve"][-1]["at"] == pytest.approx(result.pass_at(samples))
+        assert [(r["text"], r["count"]) for r in summary["reasons"]] == [
+            (text.removeprefix("[error] "), count) for text, count in result.reasons(30)
+        ]
+
+
+def test_groups_are_the_tasks_own(tmp_path, counted):
+    summary = counted(make_run(tmp_path / "run.chi", tasks=40, samples=2))
+
+    assert set(summary["groups"]) == {"topic", "difficulty"}
+    for rows in summary["groups"].values():
+        assert sum(row["trials"] for row in rows) == 80
+        assert sum(row["passed"] for row in rows) == summary["passed"]
+
+
+def records(path):
+    with RunStore(path) as store:
+        return list(store.records(whole=True))
+
+
+def test_a_run_that_goes_on_is_counted_on(tmp_path, counted):
+    path, index = make_run(tmp_path / "run.chi", tasks=5), Index(tmp_path / "run.chi")
+    assert counted(path, index)["total"] == 5
+    more = [replace(r, sample=1) for r in records(path)]
+    with RunStore(path, write=True) as store:
+        waiting = replace(more[0], verdict=None, error=None)
+        store.write(waiting)
+        assert counted(path, index)["submitted"] == 1
+        for record in more:
+            store.write(record)
+        summary = counted(path, index)
+
+    assert (summary["total"], summary["submitted"], summary["tasks"]) == (10, 0, 5)
+    assert summary == counted(path, Index(path, tmp_path / "fresh.sqlite"))
+
+
+@pytest.mark.parametrize("change", ["regraded", "tried again"])
+def test_a_run_that_was_changed_is_counted_anew(tmp_path, counted, change):
+    path, index = make_run(tmp_path / "run.chi", tasks=8), Index(tmp_path / "run.chi")
+    before = counted(path, index)["passed"]
+    record = next(r for r in records(path) if r.passed)
+    with RunStore(path, write=True) as store:
+        if change == "regraded":
+            store.replace_verdict(record, Verdict(False, "no"))
+        else:
+            store.write(replace(record, verdict=Verdict(False, "no"), steps=9))
+
+    assert counted(path, index)["passed"] == before - 1
+
+
+def test_a_trial_of_two_minds_is_refused_when_it_is_counted_or_read(tmp_path, counted):
+    path = make_run(tmp_path / "run.chi", tasks=3)
+    connection = sqlite3.connect(path)
+    connection.execute("UPDATE trials SET status = 'passed' WHERE status = 'failed'")
+    connection.execute("UPDATE verdicts SET passed = 0")
+    connection.commit()
+    connection.close()
+
+    with pytest.raises(UsageError, match="damaged"):
+        counted(path)
+    with RunStore(path, lasting=True) as store, pytest.raises(UsageError, match="damaged"):
+        list(store.records())
+
+
+def test_an_index_that_is_broken_is_made_again(tmp_path, counted):
+    path = make_run(tmp_path / "run.chi", tasks=3)
+    (tmp_path / "index.sqlite").write_bytes(b"SQLite format 3\0" + b"x" * 4000)
+
+    assert counted(path, Index(path, tmp_path / "index.sqlite"))["total"] == 3
+
+
+@pytest.mark.parametrize(
+    "query",
+    [
+        {},
+        {"status": ["failed"]},
+        {"status": ["mixed"], "sort": ["cost"], "down": ["1"]},
+        {"group": ["topic:graphs"], "sort": ["rate"]},
+        {"text": ["S-1"], "sort": ["time"]},
+        {"reason": ["1"]},
+    ],
+    ids=str,
+)
+def test_one_trial_after_the_other_is_every_trial_of_the_filter(tmp_path, counted, query):
+    path = make_run(tmp_path / "run.chi", tasks=20, samples=3)
+    index, asked = Index(path), Filter.of(query)
+    counted(path, index)
+    rows = tasks_page(index, asked, size=100)["rows"]
+    status, reason = asked.status, asked.reason
+    texts = dict(index.rows("SELECT id, text FROM reason"))
+    expected = [
+        TrialKey(row["name"], trial["sample"])
+        for row in rows
+        for trial in row["samples"]
+        if status in ("", "mixed", trial["status"])
+        and (not reason or trial["why"] == texts[reason])
+    ]
+
+    walked, key = [], expected[0]
+    assert neighbours(index, asked, key)[0] is None
+    while key is not None:
+        walked.append(key)
+        key = neighbours(index, asked, key)[1]
+    assert walked == expected
+    assert neighbours(index, asked, walked[-1])[0] == walked[-2]
+
+
+def test_pages_are_parts_of_one_list(tmp_path, counted):
+    path = make_run(tmp_path / "run.chi", tasks=23)
+    index = Index(path)
+    counted(path, index)
+    asked = Filter.of({"sort": ["cost"], "down": ["1"]})
+    whole = [row["name"] for row in tasks_page(index, asked, size=100)["rows"]]
+    parts = [
+        row["name"]
+        for page in range(1, 6)
+        for row in tasks_page(index, replace(asked, page=page), size=5)["rows"]
+    ]
+
+    assert parts == whole
+    assert len(set(whole)) == 23
+
+
+def test_odd_names_and_metadata_are_counted_as_any(tmp_path, counted):
+    path = tmp_path / "odd.chi"
+    names = ["%", "_", "'; DROP TABLE task; --", "<b>", "\u202e", "a" * 5000, ""]
+    with RunStore(path, create=True) as store:
+        store.add_tasks(
+            {"id": name, "prompt": "", "metadata": {"key": ["no", {"deep": 1}], "n": name[:5]}}
+            for name in names
+        )
+        for name in names:
+            fault = TrialError("agent", "why\x1b[31m" * 100)
+            store.write(TrialRecord(name, 0, "d", Submission("x"), error=fault))
+    index = Index(path)
+
+    assert counted(path, index)["error"] == len(names)
+    found = tasks_page(index, Filter.of({"text": ["%"]}))["rows"]
+    assert [row["name"] for row in found] == ["%"]
