@@ -17,7 +17,7 @@ from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
-from chimera.eval.exports import export_files, export_text
+from chimera.eval.exports import export_files, export_lines
 from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
 from chimera.eval.runs.merge import merge
 from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
@@ -261,17 +261,19 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
                   livecodebench, tau2 (tau2-bench), swe-bench
     """
     with RunStore(find_run(run, _directory(runs_dir))) as store:
-        text = export_text(store, kind)
-        if text is None:
+        lines = export_lines(store, kind)
+        if lines is None:
             if output is None:
                 raise UsageError(f"--format {kind} does not fit on a terminal: give --output PATH")
             for path in export_files(store, kind, output):
                 echo(f"wrote {path}", err=True)
         elif output is None:
-            echo(text, nl=False)
+            for line in lines:
+                echo(line)
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(text, encoding="utf-8")
+            with output.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(f"{line}\n" for line in lines)
 
 
 @command.command("merge")

@@ -28,10 +28,10 @@ from chimera.text import file_name
 from chimera.types import JSON
 
 
-def export_text(store: RunStore, kind: str) -> str | None:
-    """The run in a format that is one text; None when `kind` names a format of several files."""
+def export_lines(store: RunStore, kind: str) -> Iterator[str] | None:
+    """The run in a format that is one text, by line; None when `kind` names another format."""
     write = TEXTS.get(kind)
-    return None if write is None else "".join(f"{line}\n" for line in write(store))
+    return None if write is None else write(store)
 
 
 def export_files(store: RunStore, kind: str, target: Path) -> list[Path]:

@@ -12,13 +12,17 @@ from pathlib import Path
 
 import pytest
 
-from chimera.eval.exports import export_files, export_text
+from chimera.eval.exports import export_files, export_lines
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, ToolCall, Usage
 
 HOSTILE = '=HYPERLINK("http://x")\n,"\'\0\x1b'
+
+
+def text_of(store, kind):
+    return "".join(f"{line}\n" for line in export_lines(store, kind))
 
 
 @pytest.fixture
@@ -56,7 +60,7 @@ def store(tmp_path):
 
 
 def test_no_cell_of_a_csv_file_is_a_formula(store):
-    rows = list(csv.DictReader(io.StringIO(export_text(store, "csv"))))
+    rows = list(csv.DictReader(io.StringIO(text_of(store, "csv"))))
 
     assert [row["status"] for row in rows] == ["passed", "failed", "error"]
     assert rows[1]["output"].startswith("'=HYPERLINK")
@@ -69,7 +73,7 @@ def test_no_cell_of_a_csv_file_is_a_formula(store):
 def test_whatever_begins_a_formula_is_marked(tmp_path, start):
     with RunStore(tmp_path / "run.chi", create=True) as store:
         store.write(TrialRecord(f"{start}1+1", 0, "", verdict=Verdict(True)))
-        (row,) = csv.DictReader(io.StringIO(export_text(store, "csv"), newline=""))
+        (row,) = csv.DictReader(io.StringIO(text_of(store, "csv"), newline=""))
 
     assert row["task_id"] == f"'{start}1+1"
 
@@ -90,7 +94,7 @@ def spans_of(line):
 
 
 def test_spans_of_a_trial_form_one_trace(store):
-    lines = export_text(store, "otlp").splitlines()
+    lines = text_of(store, "otlp").splitlines()
     root, call, tool = spans_of(lines[0])
 
     assert len(lines) == 3
