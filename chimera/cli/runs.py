@@ -36,9 +36,9 @@ def command() -> None:
 
 
 @command.command("list")
-@option("--benchmark", default="*", envvar=None, help="Only runs of benchmarks that fit this glob.")
-@option("--model", default="*", envvar=None, help="Only runs of models that fit this glob.")
-@option("--agent", default="*", envvar=None, help="Only runs of agents that fit this glob.")
+@click.option("--benchmark", default="*", help="Only runs of benchmarks that fit this glob.")
+@click.option("--model", default="*", help="Only runs of models that fit this glob.")
+@click.option("--agent", default="*", help="Only runs of agents that fit this glob.")
 @option("--since", help="Only runs begun on this day or later (2026-11-16).")
 @option("--errors", is_flag=True, help="Only runs that have trials without a verdict.")
 @option("--last", type=click.IntRange(1), help="Only the newest so many.")

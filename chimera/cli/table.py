@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimera.cli.options import option, runs_dir_option
+from chimera.cli.options import runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, run_files, runs_dir
@@ -24,8 +24,8 @@ _LATEX = {
 
 @click.command("table")
 @click.argument("runs", nargs=-1)
-@option("--format", "kind", type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
-        default="text", envvar=None, help="How it is written.")  # fmt: skip
+@click.option("--format", "kind", type=click.Choice(["text", "markdown", "latex", "csv", "json"]),
+        default="text", help="How it is written.")  # fmt: skip
 @runs_dir_option
 def command(*, runs: tuple[str, ...], kind: str, runs_dir: Path | None) -> None:
     """RUNS (default: all) as a table of models × benchmarks.
