@@ -64,7 +64,7 @@ def command(
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     chosen = select_tasks(benchmark.tasks(), None if task else "1", task)
-    backend = StartBackend(environment or choose_backend(benchmark))
+    backend = StartBackend(environment or choose_backend(benchmark, chosen))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
         echo(json.dumps(_as_json(report)))

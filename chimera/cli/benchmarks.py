@@ -19,8 +19,9 @@ from chimera.eval.registry import ENTRY_POINT_GROUP
 def command(*, as_json: bool, markdown: bool) -> None:
     """List the benchmarks, what they are graded by, and what was measured of the grader.
 
-    "gold" is how many reference answers passed, "nothing" how many empty ones did, "mutants" how
-    many wrong answers made from the gold ones were caught.
+    "tasks" is how many of all a record covers, "gold" how many reference answers passed, "no
+    verdict" how many answers ended in an error, "nothing" how many empty ones passed, "mutants"
+    how many wrong answers made from the gold ones were caught.
     """
     states = benchmark_states()
     if as_json:
@@ -39,13 +40,13 @@ def _print_table(states: list[BenchmarkStatus]) -> None:
     from rich.table import Table
 
     table = Table(box=None, pad_edge=False)
-    for heading in ("name", "state", "tasks", "gold", "nothing", "mutants caught"):
+    for heading in ("name", "state", "tasks", "gold", "no verdict", "nothing", "mutants caught"):
         table.add_column(heading, no_wrap=True)
     table.add_column("graded as")
     table.add_column("what it asks")
     for state in states:
         table.add_row(
-            state.slug, state.state, state.tasks, state.gold, state.nothing, state.mutants,
-            state.graded_as, state.description,
+            state.slug, state.state, state.tasks, state.gold, state.no_verdict, state.nothing,
+            state.mutants, state.graded_as, state.description,
         )  # fmt: skip
     Console().print(table)
