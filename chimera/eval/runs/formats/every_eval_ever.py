@@ -190,7 +190,7 @@ def _attribution(record: TrialRecord, turns: int, *, single: bool) -> Iterator[d
             "turn_idx": turn,
             "source": "output.raw" if single else f"messages[{turn}].content",
             "extracted_value": record.submission.text,
-            "extraction_method": "custom",
+            "extraction_method": "by the benchmark",
             "is_terminal": True,
         }
 
