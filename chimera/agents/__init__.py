@@ -9,18 +9,20 @@ from pathlib import Path
 from typing import Any
 
 from chimera.agents.base import Agent, BaseAgent, as_agent
+from chimera.agents.coding import CODING_AGENTS
 from chimera.errors import UsageError
 from chimera.plugins import constructor_values, load_class
 from chimera.providers.settings import ModelSettings
 
-__all__ = [
+__all__ = [  # and those of _LAZY
     "AGENTS",
     "Agent",
     "BaseAgent",
     "about",
+    "agent_needs_environment",
     "as_agent",
     "create_agent",
-]  # and those of _LAZY
+]
 
 _LAZY: Mapping[str, str] = {
     "CommandAgent": "chimera.agents.command",
@@ -43,6 +45,7 @@ AGENTS: Mapping[str, str] = {
     "mini": "mini-swe-agent's bash-only protocol: one fenced command a step",
     "terminal": "a loop over a tmux session in the task's environment",
     "command": "any command-line agent, as in 'command:claude -p {prompt}'",
+    "acp": "any agent of the Agent Client Protocol, as in 'acp:opencode acp'",
 }
 ENTRY_POINT_GROUP = "chimera.agents"
 _CLASSES: Mapping[str, str] = {
@@ -51,7 +54,11 @@ _CLASSES: Mapping[str, str] = {
     "mini": "chimera.agents.mini:MiniAgent",
     "terminal": "chimera.agents.terminal.agent:TerminalAgent",
     "command": "chimera.agents.command:CommandAgent",
+    "acp": "chimera.agents.acp:ACPAgent",
+    **{name: path for name, (path, _) in CODING_AGENTS.items()},
 }
+#: Those whose name is followed by a command, and what they call it.
+_BY_COMMAND: Mapping[str, str] = {"command": "template", "acp": "command"}
 #: What an agent is made with that no option can name.
 _RESERVED = ("provider", "loop")
 #: Options that belong to the model rather than to the agent.
@@ -99,8 +106,7 @@ def create_agent(
     """
     settings = {key.replace("-", "_"): value for key, value in (options or {}).items()}
     head, _, rest = name.partition(":")
-    kind = head.replace("-", "_")
-    kind = kind if kind in AGENTS else name
+    kind = _kind(name, head)
     cls: type[Any] = load_class(
         kind,
         object,
@@ -118,15 +124,17 @@ def create_agent(
         "seed": seed,
     }
     values: dict[str, Any] = {**_preset(kind)}
-    if kind == "command":
-        values["template"] = rest
-    else:
+    if kind in _BY_COMMAND:
+        values[_BY_COMMAND[kind]] = rest
+    if kind in CODING_AGENTS:
+        sampling.pop("max_steps")  # the trial's limit is kept by the gateway
+    if kind not in _BY_COMMAND:
         values |= {key: value for key, value in sampling.items() if value is not None}
-    if "provider" in parameters:
+    if "provider" in parameters and (kind not in _BY_COMMAND or _by_gateway(model, settings)):
         values["provider"] = _provider(
             settings, model, api_key, base_url, cache, model_settings, max_connections
         )
-    elif "model" in parameters and model is not None:
+    if "model" in parameters and model and (kind in _BY_COMMAND or "provider" not in parameters):
         values["model"] = model
     if batches is not None:
         values["provider"] = _in_batches(kind, values.get("provider"), batches)
@@ -146,6 +154,26 @@ def create_agent(
         return cls(**values)
     except TypeError as error:
         raise UsageError(f"agent '{name}' cannot be made: {error}") from None
+
+
+def _kind(name: str, head: str) -> str:
+    """The shipped agent that a name means; `claude-code` is the product, `claude_code` our loop."""
+    if head in CODING_AGENTS:
+        return head
+    kind = head.replace("-", "_")
+    return kind if kind in AGENTS else name
+
+
+def _by_gateway(model: str | None, settings: Mapping[str, str]) -> bool:
+    """Whether a command is offered its model; one that is handed keys has its own way to it."""
+    default = "false" if settings.get("pass_env") else "true"
+    return bool(model) and settings.get("gateway", default) != "false"
+
+
+def agent_needs_environment(name: str) -> bool:
+    """Whether an agent is of little use where no command can be run."""
+    cls = load_class(name, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP)
+    return bool(getattr(cls, "needs_environment", False))
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

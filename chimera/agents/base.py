@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
@@ -45,6 +45,11 @@ class BaseAgent(ABC):
     def providers(self) -> Sequence[Provider]:
         """The models it asks by itself, whose prices a limit on money needs."""
         return ()
+
+    def mounts(self) -> Mapping[str, str]:
+        """What it brings into confined environments, read-only: host path → target. Made when it
+        is not there yet."""
+        return {}
 
 
 @dataclass(frozen=True, slots=True)

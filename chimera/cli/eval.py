@@ -30,7 +30,9 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
-@option("--agent", "-a", help="direct, react, oracle, nop, a preset, command:…, file.py:Class.")
+@option(
+    "--agent", "-a", help="direct, react, claude-code, codex, …, oracle, command:…, file.py:Class."
+)
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
@@ -85,6 +86,8 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
         return ExitCode.DONE
     if prepared.environment_why and prepared.environment != "none" and not output.as_json:
         echo(f"environment: {prepared.environment_why}", err=True)
+    for provider in as_agent(prepared.agent).providers():
+        provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 

@@ -39,6 +39,7 @@ from chimera.eval.trial import (
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_digest
 from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
+from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
 from chimera.text import storable
 from chimera.types import JSON
@@ -219,6 +220,7 @@ class Harness:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
+                    self._forget_journal(store, record)
                     self.observer.finished(stored)
                     stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
                     no_room = no_room or no_room_for(store.path)
@@ -233,6 +235,18 @@ class Harness:
         if no_room:  # the trials that were under way have been stored in what was left
             raise StoreError(no_room)
         return stopped
+
+    @staticmethod
+    def _journal(store: RunStore, trial_digest: str) -> Path | None:
+        """Where a trial's calls are kept until it is stored; nowhere for a run without a file."""
+        if str(store.path) == ":memory:":
+            return None
+        return Path(f"{store.path}.calls") / f"{trial_digest}.jsonl"
+
+    def _forget_journal(self, store: RunStore, record: TrialRecord) -> None:
+        path = self._journal(store, record.digest)
+        if path is not None and path.exists():
+            Journal(path).remove()
 
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
@@ -292,6 +306,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
+                journal=self._journal(store, trial_digest),
             )
 
     def identity(self) -> dict[str, JSON]:
@@ -308,7 +323,7 @@ class Harness:
     def _start(self) -> StartEnvironment:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
-            return StartBackend(factory or "none")
+            return StartBackend(factory or "none", mounts=as_agent(self._agent).mounts())
         return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:

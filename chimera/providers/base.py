@@ -100,6 +100,9 @@ class Provider(ABC):
     def _call(self, request: Request) -> Response:
         """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
 
+    def make_ready(self) -> None:  # noqa: B027 - most have nothing to fetch
+        """Fetch what the first call would have to wait for."""
+
     def price(self) -> Price | None:
         """The price list, or None when it is not known."""
         return self.price_override

@@ -53,7 +53,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
     aliases = ("math500",)
     description = "500 competition problems with a single final answer"
     needs = ("chimera-eval[math]",)
-    setup = "Get it with `chimera datasets pull math-500`, or put test.jsonl of MATH-500 there."
+    setup = "Or put test.jsonl of MATH-500 there."
     files = ("test.jsonl", "math_500.jsonl", "test.json", "test.parquet", "MATH-test-5000.jsonl.gz")
     sources = (
         Item(
@@ -63,6 +63,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             ),
         ),
     )
+    licence = "MIT"
     path_parameter = "problems_path"
     grading = "none"
     attack_kind = "text"
