@@ -82,6 +82,10 @@ class StoredRun:
     records: Iterable[TrialRecord]
     #: The ids of all tasks that could have been answered.
     tasks: Sequence[str]
+    #: How it was made: read as a stranger's word.
+    manifest: Mapping[str, JSON] = field(default_factory=dict)
+    #: The prompt and the metadata of a task.
+    task: Callable[[str], tuple[str, Mapping[str, JSON]]] = lambda _: ("", {})
 
 
 #: Writes files below a directory; those that a person should look at first.
