@@ -86,15 +86,7 @@ def create_agent(
     head, _, rest = name.partition(":")
     kind = head.replace("-", "_")
     kind = kind if kind in AGENTS else name
-    cls: type[Any] = load_class(
-        kind,
-        object,
-        what="agent",
-        shipped=_CLASSES,
-        group=ENTRY_POINT_GROUP,
-        others=others,
-        members=("run", "submit"),
-    )
+    cls = _agent_class(kind, others)
     parameters = inspect.signature(cls).parameters
     sampling = {
         "temperature": temperature,
@@ -127,8 +119,19 @@ def create_agent(
 
 def agent_needs_environment(name: str) -> bool:
     """Whether an agent is of little use where no command can be run."""
-    cls = load_class(name, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP)
-    return bool(getattr(cls, "needs_environment", False))
+    return bool(getattr(_agent_class(name), "needs_environment", False))
+
+
+def _agent_class(name: str, others: Collection[str] = ()) -> type[Any]:
+    return load_class(
+        name,
+        object,
+        what="agent",
+        shipped=_CLASSES,
+        group=ENTRY_POINT_GROUP,
+        others=others,
+        members=("run", "submit"),
+    )
 
 
 def _preset(kind: str) -> Mapping[str, Any]:
