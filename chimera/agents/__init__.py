@@ -4,22 +4,24 @@ from __future__ import annotations
 
 import importlib
 import inspect
-from collections.abc import Collection, Mapping
+from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chimera.agents.base import Agent, BaseAgent, as_agent
 from chimera.errors import UsageError
 from chimera.plugins import constructor_values, load_class
+from chimera.providers.settings import ModelSettings
 
-__all__ = [  # and those of _LAZY
+__all__ = [
     "AGENTS",
     "Agent",
     "BaseAgent",
+    "about",
     "agent_needs_environment",
     "as_agent",
     "create_agent",
-]
+]  # and those of _LAZY
 
 _LAZY: Mapping[str, str] = {
     "CommandAgent": "chimera.agents.command",
@@ -33,12 +35,13 @@ _LAZY: Mapping[str, str] = {
 AGENTS: Mapping[str, str] = {
     "direct": "one call: the model's reply is the answer",
     "react": "a loop with tools: bash, files, IPython, submit",
-    "claude_code": "react with the tools and manners of a coding assistant",
+    "claude_code": "react with the manners of a coding assistant: our own loop, not Claude Code",
     "mink": "react with the full tool set",
     "otter": "react with the default tool set",
     "weasel": "react with bash only",
     "shrew": "react for small models: four tools, 30 steps",
     "ferret": "react that refuses to work outside a confined environment",
+    "mini": "mini-swe-agent's bash-only protocol: one fenced command a step",
     "terminal": "a loop over a tmux session in the task's environment",
     "command": "any command-line agent, as in 'command:claude -p {prompt}'",
 }
@@ -46,6 +49,7 @@ ENTRY_POINT_GROUP = "chimera.agents"
 _CLASSES: Mapping[str, str] = {
     **dict.fromkeys(AGENTS, "chimera.agents.react:ReactAgent"),
     "direct": "chimera.agents.direct:DirectAgent",
+    "mini": "chimera.agents.mini:MiniAgent",
     "terminal": "chimera.agents.terminal.agent:TerminalAgent",
     "command": "chimera.agents.command:CommandAgent",
 }
@@ -53,6 +57,11 @@ _CLASSES: Mapping[str, str] = {
 _RESERVED = ("provider", "loop")
 #: Options that belong to the model rather than to the agent.
 _PROVIDER_OPTIONS = ("attempts", "price", "timeout")
+
+
+def about(name: str) -> str | None:
+    """What a shipped agent is, in a line for people and records; None of any other."""
+    return AGENTS.get(name.partition(":")[0])
 
 
 def __getattr__(name: str) -> Any:
@@ -75,12 +84,19 @@ def create_agent(
     cache: str | Path | None = None,
     options: Mapping[str, str] | None = None,
     others: Collection[str] = (),
+    model_settings: ModelSettings | None = None,
+    max_connections: int | None = None,
+    summary_model: str | None = None,
+    mcp: Sequence[str] = (),
+    batches: Path | None = None,
 ) -> Any:
     """An agent from command-line values: a shipped one, or any class of one's own.
 
     `options` are the agent's own settings by name, converted by its annotations; `attempts`,
     `price` and `timeout` among them are the model's. `others` are names that the caller knows
-    beside these, for the message about an unknown one.
+    beside these, for the message about an unknown one. `model_settings` and `max_connections` are
+    the model's, `summary_model` is another that condenses conversations, `mcp` are commands of MCP
+    servers, `batches` is the file of a run whose calls go out in batches.
     """
     settings = {key.replace("-", "_"): value for key, value in (options or {}).items()}
     head, _, rest = name.partition(":")
@@ -100,13 +116,21 @@ def create_agent(
     else:
         values |= {key: value for key, value in sampling.items() if value is not None}
     if "provider" in parameters:
-        values["provider"] = _provider(settings, model, api_key, base_url, cache)
+        values["provider"] = _provider(
+            settings, model, api_key, base_url, cache, model_settings, max_connections
+        )
     elif "model" in parameters and model is not None:
         values["model"] = model
+    if batches is not None:
+        values["provider"] = _in_batches(kind, values.get("provider"), batches)
     if "loop" in parameters:
         from chimera.agents.react import loop_with
 
-        values["loop"] = loop_with(values.get("loop"), settings)
+        values["loop"] = loop_with(values.get("loop"), settings, _summarizer(summary_model))
+    elif summary_model is not None:
+        raise UsageError(f"agent '{name}' condenses nothing: it has no --role summary=MODEL")
+    if mcp:
+        values["mcp"] = tuple(mcp)
     values |= constructor_values(cls, settings, owner=f"agent '{name}'", reserved=_RESERVED)
     for key in values:
         if key not in parameters:
@@ -149,6 +173,8 @@ def _provider(
     api_key: str | None,
     base_url: str | None,
     cache: str | Path | None,
+    model_settings: ModelSettings | None,
+    max_connections: int | None,
 ) -> Any:
     """The model's provider; the options that are its own are taken out of `settings`."""
     from chimera.providers import create_provider
@@ -163,4 +189,20 @@ def _provider(
         attempts=int(own.get("attempts", DEFAULT_ATTEMPTS)),
         timeout=float(own.get("timeout", 600.0)),
         price=own.get("price"),
+        settings=model_settings,
+        max_connections=max_connections,
     )
+
+
+def _in_batches(kind: str, provider: Any, file: Path) -> Any:
+    from chimera.providers.batch import in_batches
+
+    if kind != "direct":
+        raise UsageError("--batch is for the agent 'direct', which asks a task's model once")
+    return in_batches(provider, file)
+
+
+def _summarizer(model: str | None) -> Any:
+    from chimera.providers import create_provider
+
+    return None if model is None else create_provider(model)

@@ -5,9 +5,11 @@ from __future__ import annotations
 import inspect
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from chimera.activity import doing
 from chimera.environments.base import Environment
 from chimera.errors import UsageError
 from chimera.providers.base import Provider
@@ -112,6 +114,11 @@ def as_agent(agent: object) -> BaseAgent:
     if isinstance(agent, BaseAgent):
         return agent
     return UsersAgent(agent, bool(getattr(agent, "needs_environment", False)))
+
+
+def at_step(number: int, cost: float | None) -> AbstractContextManager[None]:
+    """Let whoever watches know which step goes on, and what those before it cost."""
+    return doing(f"step {number}, ${cost:.4f}" if cost else f"step {number}")
 
 
 def class_path(value: object) -> str:

@@ -211,6 +211,24 @@ def money(cost: float | None) -> str:
     return "unknown" if cost is None else f"${cost:.4f}"
 
 
+def _worth(result: EvalResult) -> Iterator[str]:
+    """What the verdicts are worth: those that say nothing, and those that nothing stands behind."""
+    if result.uninformative:
+        rate = result.informative_pass_rate
+        others = "" if rate is None else f"; {rate:.1%} of the others passed"
+        yield (
+            f"  {result.uninformative} of the {result.passed} passes are uninformative: doing "
+            f"nothing passes these tasks too{others}"
+        )
+    if result.uncontrolled:
+        yield (
+            f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
+            "there is none"
+        )
+    if result.inexact:
+        yield f"  {result.inexact} verdicts were reached on files other than the base commit's"
+
+
 def headline(result: EvalResult) -> str:
     """A rate with its interval; bounds where verdicts are missing; neither without a verdict."""
     name = one_line(result.benchmark)
@@ -256,6 +274,7 @@ def summary_lines(
             yield (f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
     if (corrected := result.corrected_pass_rate) is not None:
         yield (f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
+    yield from _worth(result)
     usage = result.usage
     p50, p95 = result.durations()
     wall = f"   wall {_clock(elapsed)}" if elapsed is not None else ""

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import (
     config_option,
+    controls_option,
     json_option,
     option,
     report_options,
@@ -47,11 +49,25 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--token-limit", type=click.IntRange(1), help="Tokens a trial may use, in and out.")
 @option("--cost-limit", type=click.FloatRange(0), help="US dollars a trial may spend.")
 @option("--temperature", type=click.FloatRange(0), help="Sampling temperature.")
+@option("--top-p", type=click.FloatRange(0, 1), help="Nucleus sampling.")
+@option("--reasoning-effort", help="none, minimal, low, medium, high, …, as the model takes it.")
+@option("--thinking-tokens", type=click.IntRange(0), help="Tokens of thought beside the reply.")
 @option("--seed", type=int, help="Seed; sample n uses seed + n.")
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
+@option("--batch", is_flag=True, help="Half price, within a day: OpenAI's and Anthropic's batches.")
 @option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
+@option("--max-connections", type=click.IntRange(1), help="Model calls at once (default: adapts).")
+@option(
+    "--model-option",
+    multiple=True,
+    help="FIELD=VALUE of each request (reasoning.summary=auto), header.NAME=VALUE, "
+    "protocol=chat|responses; repeatable.",
+)
+@option("--role", multiple=True, help="judge=MODEL, user=MODEL or summary=MODEL; repeatable.")
+@option("--mcp", multiple=True, help="Command of an MCP server whose tools the agent gets.")
 @option("--option", "-o", multiple=True, help="KEY=VALUE for the benchmark; repeatable.")
 @option("--agent-option", multiple=True, help="KEY=VALUE for the agent; repeatable.")
 @option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
@@ -86,6 +102,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     api_key: str | None,
+    batch: bool,
     **given: Any,
 ) -> int:
     """Run an agent against a benchmark and say for every task whether it was solved.
@@ -99,11 +116,13 @@ def command(
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
+      chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
     3 some trials have no verdict, 4 no place to write to, 130 interrupted, 143 terminated.
     """
+    given["batch"] = secrets.token_hex(8) if batch else None
     if given["against"]:
         given["against"] = str(_against(given["against"], runs_dir))
     if resume:
@@ -128,5 +147,6 @@ def _told(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     return {
         each.name: given[each.name]
         for each in fields(RunSettings)
-        if context.get_parameter_source(each.name) not in (ParameterSource.DEFAULT, None)
+        if each.name != "batch"  # a run goes on as it was begun, by the same batches
+        and context.get_parameter_source(each.name) not in (ParameterSource.DEFAULT, None)
     }

@@ -83,6 +83,8 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
     if output.dry_run:
         _print_plan(prepared)
         return ExitCode.DONE
+    if prepared.environment_why and prepared.environment != "none" and not output.as_json:
+        echo(f"environment: {prepared.environment_why}", err=True)
     for provider in as_agent(prepared.agent).providers():
         provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
@@ -192,7 +194,8 @@ def _print_plan(prepared: PreparedRun) -> None:
         echo(f"data set     {benchmark.dataset().source()}")
     echo(f"agent        {settings.agent or benchmark.default_agent}")
     echo(f"model        {settings.model or '(none)'}")
-    echo(f"environment  {prepared.environment}")
+    why = f"  ({prepared.environment_why})" if prepared.environment_why else ""
+    echo(f"environment  {prepared.environment}{why}")
     echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
     echo(
         "tasks        "

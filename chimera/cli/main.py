@@ -24,6 +24,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("chimera.cli.eval", "Run an agent against a benchmark."),
     "grade": ("chimera.cli.grade", "Grade stored answers or a stored run, without an agent."),
     "validate": ("chimera.cli.validate", "Prove a grader: gold passes, nothing and mutants fail."),
+    "controls": ("chimera.cli.controls", "The known answers that verdicts rest on."),
     "attack": ("chimera.cli.attack", "Try hostile answers on a grader; each must fail."),
     "bench": ("chimera.cli.bench", "Run a suite of your own tasks."),
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),

@@ -177,6 +177,10 @@ class Engine:
         path = self._known(image) or ""
         return path if path not in ("", "/") else None
 
+    def image_id(self, image: str) -> str:
+        """The digest of what an image's name stands for now."""
+        return self.must("image", "inspect", "--format", "{{.Id}}", image).decode().strip()
+
     def _known(self, image: str) -> str | None:
         """The working directory of an image that is here; None for one that is not."""
         if image not in self._images:

@@ -79,7 +79,9 @@ def _all_tasks(store: RunStore) -> list[str]:
 
 
 def _settings(store: RunStore) -> RunSettings:
-    return RunSettings.of_manifest(stored_settings(store, used=("benchmark", "dataset", "option")))
+    return RunSettings.of_manifest(
+        stored_settings(store, used=("benchmark", "dataset", "option", "role"))
+    )
 
 
 def _results(store: RunStore) -> Iterator[str]:

@@ -28,7 +28,7 @@ from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.text import storable_value
-from chimera.types import AgentResult, Usage
+from chimera.types import JSON, AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
 
@@ -61,6 +61,11 @@ class StartBackend(StartEnvironment):
         return start_environment(
             self.backend, replace(spec, network=True) if self.network else spec
         )
+
+    def identity(self, spec: EnvironmentSpec) -> JSON:
+        from chimera.environments import backend_class
+
+        return backend_class(self.backend).identity(spec)
 
     def without_network(self) -> StartBackend:
         return replace(self, network=False)
@@ -104,7 +109,8 @@ class _Account:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
         for call in prior.calls:
             self.meter.record(call)
-        if prior.error is None and prior.submission is not None:
+        withheld = prior.control is not None  # there was a verdict, without the control it needs
+        if (prior.error is None or withheld) and prior.submission is not None:
             self.submission, self.trajectory = prior.submission, prior.trajectory
             self.steps, self.stop_reason = prior.steps, prior.stop_reason
 

@@ -122,6 +122,14 @@ class Provider(ABC):
         """What of this provider can change an answer; keys are no part of it."""
         return {"model": self.name, **self.settings.identity()}
 
+    def check_protocol(self, *known: str) -> None:
+        """A `UsageError` when the user asks for a protocol that is none of these."""
+        if self.settings.protocol not in (None, *known):
+            raise UsageError(
+                f"'{self.name}' has no protocol '{self.settings.protocol}'; it has: "
+                + ", ".join(known)
+            )
+
     @property
     def endpoint(self) -> str:
         """Calls to one endpoint share a limit on how many run at once."""

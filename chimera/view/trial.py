@@ -97,6 +97,8 @@ def step_data(steps: Sequence[Step], number: int, most: int = PREVIEW) -> dict[s
         "number": number,
         "kind": message.role,
         "text": cut(f"step:{number}", message.content, most),
+        "reasoning": cut(f"reasoning:{number}", message.reasoning, most)
+        if message.reasoning else None,
         "calls": [
             {"name": call.name, "arguments": cut(f"call:{number}:{place}", _arguments(call), most)}
             for place, call in enumerate(message.tool_calls[:20])
@@ -133,6 +135,8 @@ def _part_of_step(steps: Sequence[Step], kind: str, number: str, place: str) -> 
     calls = step.message.tool_calls
     if kind == "step":
         return step.message.content
+    if kind == "reasoning":
+        return step.message.reasoning
     if kind == "metadata":
         return _plain(step.metadata)
     if kind == "call" and place.isdigit() and int(place) < len(calls):

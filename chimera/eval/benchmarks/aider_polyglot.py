@@ -370,6 +370,10 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         }
         return Submission(files=files, form="reference")
 
+    def may_reward_nothing(self, task: PolyglotTask) -> bool:
+        """Some exercises are refactorings, whose stub passes as it is."""
+        return True
+
     def mutants(self, task: PolyglotTask) -> Iterable[Submission]:
         """The stub as it is, and files that do not compile."""
         directory = Path(task["directory"])
@@ -477,6 +481,8 @@ def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON])
     else:
         return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
     metrics = {**metrics, "test_timeouts": int(run.timed_out)}
+    if report is None and not run.timed_out:
+        metrics["ran"] = False
     if run.exit_code == 0 and not run.timed_out:
         metrics["official"] = True  # upstream asks for nothing but the exit status
     return _verdict(False, why, metrics, evidence)

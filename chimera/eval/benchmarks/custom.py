@@ -16,6 +16,7 @@ from chimera.eval.data.rows import Row
 from chimera.eval.kits.twins import rewritten
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
+from chimera.text import first_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
@@ -118,6 +119,10 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
                 return verdict
         return verdict
 
+    def may_reward_nothing(self, task: CustomTask) -> bool:
+        """A check of one's own may hold for everything."""
+        return True
+
     def gold(self, task: CustomTask) -> Submission | None:
         return None if task["gold"] is None else Submission(text=task["gold"])
 
@@ -182,6 +187,8 @@ def _run_test_command(
         report = env.run_tests(command, timeout=task["timeout"])
         why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
         metrics: dict[str, JSON] = {"removed": removed} if removed else {}
+        if not report.names:
+            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
         evidence = {"log": report.output}
         if not report.all_passed:
             return Verdict(False, why, metrics=metrics, evidence=evidence)

@@ -7,7 +7,7 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, Literal
 
 from chimera.cache import digest
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.wrapped import unwrapped
 from chimera.eval.benchmark import Export, StartEnvironment
 from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
@@ -117,6 +117,10 @@ class SWEBench(InstanceBenchmark):
 
     # --- environments
 
+    def fitting_environments(self, task: SWEBenchTask) -> Sequence[str]:
+        """An instance whose packages are not known has its image alone."""
+        return self.environments if task["instance"].python else ("docker",)
+
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         instance, keep = task["instance"], self.settings.keep_images
         if start.backend != "docker":
@@ -127,6 +131,16 @@ class SWEBench(InstanceBenchmark):
         setup = self.setup_of(instance)
         image = local_image(setup, base_image=self.settings.base_image, keep=keep)
         return checkout.open_image(image, start, variables=setup.environment().variables())
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        instance = task["instance"]
+        if start.backend != "docker":
+            return checkout.virtualenv_identity(self.setup_of(instance), start)
+        if self._official(instance):
+            return start.identity(EnvironmentSpec(image=instance.image_name))
+        setup, settings = self.setup_of(instance), self.settings
+        image = local_image(setup, base_image=settings.base_image, keep=settings.keep_images)
+        return start.identity(EnvironmentSpec(image=image))
 
     def _official(self, instance: SWEBenchInstance) -> bool:
         """Official images where they are wanted or can be had, or where none can be built."""
@@ -148,8 +162,10 @@ class SWEBench(InstanceBenchmark):
         )
         packages: JSON = [instance.python, [*instance.pins], instance.requirement]
         environment = instance.image_name if official else packages
-        verdict = grade_patch(replace(plan, environment=environment), submission.text, env)
-        if official or not instance.python:
+        tree = None if official or not instance.python else self.setup_of(instance).tree()
+        plan = replace(plan, environment=environment, tree=tree.rebuilt() if tree else None)
+        verdict = grade_patch(plan, submission.text, env)
+        if tree is None:
             return verdict
         return replace(verdict, metrics={**verdict.metrics, **self._rebuilt(instance)})
 
@@ -157,6 +173,9 @@ class SWEBench(InstanceBenchmark):
         """What a reader must know of an environment that is not the official image."""
         missing = self.setup_of(instance).environment().missing
         notes: dict[str, JSON] = {"environment": "rebuilt"}
+        if (tree := self.setup_of(instance).tree().rebuilt()) is not None:
+            known, files = tree.known_files(instance.patch, instance.test_patch)
+            notes["base_files"] = f"{known} of {files}"
         if missing:
             notes["missing_pins"] = list(missing)
         return notes

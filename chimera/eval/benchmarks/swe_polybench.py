@@ -9,7 +9,8 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
-from chimera.environments.base import Environment, Machine
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
@@ -26,6 +27,7 @@ from chimera.eval.kits.repositories.benchmark import (
     RepositoryOptions,
 )
 from chimera.eval.kits.repositories.source import (
+    BaseTree,
     GitRepository,
     Source,
     base_tree,
@@ -148,9 +150,16 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
-            image = f"polybench_{task['language']}_{task['id']}".lower()
-            return checkout.open_image(image, start, prepare=checkout.hide_history)
-        return checkout.open_tree(base_tree(self._source(task)), start)
+            return checkout.open_image(_image(task), start, prepare=checkout.hide_history)
+        return checkout.open_tree(self._tree(task), start)
+
+    def _tree(self, task: PolyBenchTask) -> BaseTree:
+        return base_tree(self._source(task))
+
+    def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
+        if start.backend == "docker":
+            return start.identity(EnvironmentSpec(image=_image(task)))
+        return checkout.tree_identity(self._tree(task), start)
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -191,6 +200,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
+            tree=None if unwrapped(env).name == "docker" else self._tree(task).rebuilt(),
         )
         metrics["generation"] = True
         if not application.applied:
@@ -239,6 +249,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         ]
         why = _why(results, missing, broken)
         metrics["witness"] = run.witnessed
+        if not results:
+            metrics["ran"] = False
         if not why and (forged := _forged(run, results, task["fail_to_pass"])):
             why = f"tampering: {forged}"
             metrics["tampering"] = True
@@ -270,6 +282,10 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         `before` and `after` are the changed files without and with the patch, by path.
         """
         return cst_node_recall(task["modified_nodes"], patch, before, after)
+
+
+def _image(task: PolyBenchTask) -> str:
+    return f"polybench_{task['language']}_{task['id']}".lower()
 
 
 def localization_accuracy(gold: str, patch: str) -> dict[str, float]:

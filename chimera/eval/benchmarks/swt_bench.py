@@ -97,6 +97,13 @@ class SWTBench(InstanceBenchmark):
         mounts = self._tool(task).mounts() if self.settings.coverage else {}
         return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
 
+    def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
+        if self.settings.mode != "reproduction":
+            super().check_task(task, start)
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        return checkout.virtualenv_identity(self.setup_of(task["instance"]), start)
+
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
         return coverage_tool(self.setup_of(task["instance"]).environment().python)
 
@@ -111,6 +118,11 @@ class SWTBench(InstanceBenchmark):
         if self.settings.mode == "reproduction":
             return None
         return Submission(text=task["instance"].test_patch, form="model_patch")
+
+    def untouched(self, task: SWEBenchTask, env: Environment) -> Submission:
+        """A test of nothing: it fails neither without the fix nor with it."""
+        test = "def test_nothing():\n    pass\n"
+        return Submission(new_file("tests/test_chimera_untouched.py", test), "model_patch")
 
     def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
         yield Submission(form="model_patch")
@@ -158,6 +170,8 @@ class SWTBench(InstanceBenchmark):
                 metrics[f"coverage_{name}"] = measured.coverage
                 if name != "base":
                     metrics[f"coverage_delta_{name}"] = measured.delta
+        if not (submitted.pre.statuses or submitted.post.statuses):
+            metrics["ran"] = False
         why = _why(judgement)
         if judgement.resolved:
             why = self._looks_at_code(task, env, patch, judgement.added_f2p)
