@@ -46,6 +46,10 @@ class BaseAgent(ABC):
         """The models it asks by itself, whose prices a limit on money needs."""
         return ()
 
+    def notes(self) -> Sequence[str]:
+        """What a person should know before it begins."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class UsersAgent(BaseAgent):

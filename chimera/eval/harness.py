@@ -160,6 +160,8 @@ class Harness:
 
     def _run(self, plan: Plan, store: RunStore) -> EvalResult:
         budget = StoredBudget(self.budget, store)
+        for provider in as_agent(self._agent).providers():
+            provider.start()
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
