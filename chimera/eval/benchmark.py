@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from chimera.agents.base import Agent
+from chimera.environments import missing_capabilities
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.identity import this_process
 from chimera.errors import UsageError
@@ -157,8 +158,11 @@ class Benchmark(ABC, Generic[TaskT]):
         return EnvironmentSpec()
 
     def fitting_environments(self, task: TaskT) -> Sequence[str]:
-        """The backends in which this task can be decided."""
-        return self.environments
+        """The backends in which this task can be decided: those that offer what it needs."""
+        if type(self).open_environment is not Benchmark.open_environment:
+            return self.environments
+        spec = self.environment(task)
+        return [name for name in self.environments if not missing_capabilities(name, spec)]
 
     def open_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
         """The environment the agent works in. `start` starts one with the backend in use."""
