@@ -213,7 +213,7 @@ def viewed(folder: Path, names: list[str]) -> Iterator[str]:
             "run, failed, by cost": f"/run/{first}/?status=failed&sort=cost&down=1",
             "run, a group, page 90": f"/run/{first}/?group=subject:parsing&page=90",
             "run, by a reason": f"/run/{first}/?reason=3&sort=time",
-            "trial": f"/run/{first}/trial?task={task}&sample=3&status=failed&sort=cost&down=1",
+            "trial": f"/run/{first}/trial?task={task}&sample=0&status=failed&sort=cost&down=1",
             "trial of 20 MB": f"/run/{first}/trial?task=long&sample=0",
             "its step 390, whole": f"/run/{first}/part?task=long&sample=0&part=step:390",
             "comparison": f"/compare?run={first}&run={second}",

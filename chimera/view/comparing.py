@@ -4,9 +4,12 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import cached_property
 from itertools import combinations
+from pathlib import Path
 from statistics import NormalDist
+from typing import Any
 
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
@@ -20,6 +23,9 @@ MOST_RESAMPLED = 300
 ALPHA = 0.05
 _Z95 = NormalDist().inv_cdf(0.975)
 
+#: Comparisons whose counts are kept.
+MOST_KEPT = 32
+_kept: dict[tuple[tuple[Path, str], ...], list[tuple[Any, ...]]] = {}
 #: What of the shared tasks is listed: those in which the runs differ, or …
 LISTS = ("flipped", "better", "worse", "none", "all")
 
@@ -33,54 +39,84 @@ class Together:
         for place, index in enumerate(self.indexes):
             self._connection.execute(f"ATTACH ? AS r{place}", (f"{index.path.as_uri()}?mode=ro",))
         self._from = "r0.task t0 " + " ".join(
-            f"JOIN r{place}.task t{place} ON t{place}.name = t0.name"
+            f"CROSS JOIN r{place}.task t{place} ON t{place}.{column} = t0.{column}"
             for place in range(1, len(self.indexes))
+            for column in ["id" if self._is_aligned(place) else "name"]
         )
         self._shared = " AND ".join(f"t{place}.trials" for place in range(len(self.indexes)))
 
     def close(self) -> None:
         self._connection.close()
 
+    def _is_aligned(self, place: int) -> bool:
+        """Whether a run has the tasks of the first under the same numbers: the quicker way."""
+        query = (
+            f"SELECT EXISTS (SELECT 1 FROM r0.task a LEFT JOIN r{place}.task b ON b.id = a.id "
+            "WHERE b.name IS NOT a.name)"
+        )
+        return not self._connection.execute(query).fetchone()[0]
+
+    @cached_property
+    def _counted(self) -> list[tuple[Any, ...]]:
+        """Passed and trials in each run, how many tasks have these, and what those took.
+
+        Kept until a run changes: a page and the next need not count a million tasks again.
+        """
+        key = tuple((index.path, repr(index.fact("state"))) for index in self.indexes)
+        if key not in _kept:
+            if len(_kept) >= MOST_KEPT:
+                _kept.clear()
+            _kept[key] = self._count()
+        return _kept[key]
+
+    def _count(self) -> list[tuple[Any, ...]]:
+        runs = range(len(self.indexes))
+        columns = ", ".join(f"t{n}.passed, t{n}.trials" for n in runs)
+        sums = ", ".join(f"total(t{n}.cost), total(t{n}.seconds), total(t{n}.errors)" for n in runs)
+        query = (
+            f"SELECT {columns}, count(*), {sums} FROM {self._from} WHERE {self._shared} "
+            f"GROUP BY {columns}"
+        )
+        return self._connection.execute(query).fetchall()
+
     def shapes(self) -> list[tuple[tuple[float, ...], int]]:
         """How often the shared tasks have these rates, one for each run."""
-        columns = ", ".join(f"t{n}.passed, t{n}.trials" for n in range(len(self.indexes)))
-        query = (
-            f"SELECT {columns}, count(*) FROM {self._from} WHERE {self._shared} GROUP BY {columns}"
-        )
+        end = 2 * len(self.indexes)
         return [
-            (tuple(p / n for p, n in zip(row[:-1:2], row[1:-1:2], strict=True)), row[-1])
-            for row in self._connection.execute(query)
+            (tuple(p / n for p, n in zip(row[:end:2], row[1:end:2], strict=True)), row[end])
+            for row in self._counted
         ]
 
     def spent(self) -> list[dict[str, float]]:
         """What each run took for the shared tasks."""
-        columns = ", ".join(
-            f"total(t{n}.cost), total(t{n}.seconds), total(t{n}.errors), total(t{n}.trials)"
-            for n in range(len(self.indexes))
-        )
-        query = f"SELECT {columns} FROM {self._from} WHERE {self._shared}"
-        row = self._connection.execute(query).fetchone()
-        names = ("cost", "seconds", "errors", "trials")
+        names, start = ("cost", "seconds", "errors"), 2 * len(self.indexes) + 1
         return [
-            dict(zip(names, row[start : start + 4], strict=True)) for start in range(0, len(row), 4)
+            {
+                name: math.fsum(row[start + 3 * run + place] for row in self._counted)
+                for place, name in enumerate(names)
+            }
+            for run in range(len(self.indexes))
         ]
 
     def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
         """One page of the shared tasks, those that differ most first."""
-        rates = [f"(t{n}.passed * 1.0 / t{n}.trials)" for n in range(len(self.indexes))]
-        where, arguments = f"{self._shared} AND {_condition(listed, rates)}", []
+        columns = [f"(t{n}.passed * 1.0 / t{n}.trials)" for n in range(len(self.indexes))]
+        where, arguments = f"{self._shared} AND {_condition(listed, columns)}", []
         if text:
             where += " AND instr(lower(t0.name), lower(?))"
             arguments.append(text)
-        count = f"SELECT count(*) FROM {self._from} WHERE {where}"
-        (found,) = self._connection.execute(count, arguments).fetchone()
+        if text:
+            count = f"SELECT count(*) FROM {self._from} WHERE {where}"
+            (found,) = self._connection.execute(count, arguments).fetchone()
+        else:
+            found = sum(count for rates, count in self.shapes() if _LISTED[listed](rates))
         pages = max(1, -(-found // size))
         page = min(page, pages)
         ids = ", ".join(f"t{n}.id" for n in range(len(self.indexes)))
-        spread = f"max({', '.join(rates)}) - min({', '.join(rates)})"
+        spread = f"max({', '.join(columns)}) - min({', '.join(columns)})"
         query = (
-            f"SELECT t0.name, {ids}, {', '.join(rates)} FROM {self._from} WHERE {where} "
-            f"ORDER BY {spread} DESC, {rates[-1]} - {rates[0]}, t0.id LIMIT ? OFFSET ?"
+            f"SELECT t0.name, {ids}, {', '.join(columns)} FROM {self._from} WHERE {where} "
+            f"ORDER BY {spread} DESC, {columns[-1]} - {columns[0]}, t0.id LIMIT ? OFFSET ?"
         )
         rows = self._connection.execute(query, (*arguments, size, (page - 1) * size)).fetchall()
         return {"found": found, "page": page, "pages": pages, "rows": self._listed(rows)}
@@ -113,6 +149,16 @@ def _condition(listed: str, rates: Sequence[str]) -> str:
         "none": f"{most} = 0",
         "all": "true",
     }[listed]
+
+
+#: The same of the rates themselves.
+_LISTED: Mapping[str, Callable[[Sequence[float]], bool]] = {
+    "flipped": lambda rates: max(rates) > min(rates),
+    "better": lambda rates: rates[-1] > rates[0],
+    "worse": lambda rates: rates[-1] < rates[0],
+    "none": lambda rates: max(rates) == 0,
+    "all": lambda rates: True,
+}
 
 
 def comparison(together: Together) -> dict[str, JSON]:
