@@ -17,6 +17,7 @@ from chimera.eval.runs.overview import RunSummary
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
+from chimera.types import JSON
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def trials_frame(paths: Iterable[Path | str]) -> Any:
         raise UsageError(
             "this needs pandas, which is not installed: pip install 'chimera-eval[pandas]'"
         ) from None
-    rows = []
+    rows: list[dict[str, JSON]] = []
     for path in paths:
         with RunStore(Path(path)) as store:
             rows.extend(trial_rows(store))
@@ -101,8 +102,8 @@ def plot_pass_curves(result: EvalResult, axis: Axes | None = None) -> Axes:
     axis = _axis(axis)
     counts = [trials for trials, _ in result.samples_by_task().values()]
     numbers = range(1, min(counts, default=0) + 1)
-    axis.plot(numbers, [result.pass_at(k) for k in numbers], "o-", label="pass@k")
-    axis.plot(numbers, [result.pass_hat(k) for k in numbers], "s--", label="pass^k")
+    axis.plot(numbers, [result.pass_at(k) or 0.0 for k in numbers], "o-", label="pass@k")
+    axis.plot(numbers, [result.pass_hat(k) or 0.0 for k in numbers], "s--", label="pass^k")
     axis.set_xlabel("k")
     axis.set_ylim(0, 1)
     axis.legend()
