@@ -114,6 +114,7 @@ def command(
       chimera eval --benchmark human-eval --model local/smollm2 --limit 5
       chimera eval -b human-eval -m openai/gpt-4o -k 5 --budget 2 --output results.json
       chimera eval -b my_bench.py:MyBench -m anthropic/claude-sonnet-4-5
+      chimera eval -b aider-polyglot --agent claude-code -m anthropic/claude-sonnet-4-5 --budget 5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster

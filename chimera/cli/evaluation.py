@@ -79,15 +79,13 @@ class Output:
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key, runs=output.runs)
-    for line in prepared.left_out:
+    for line in (*prepared.left_out, *as_agent(prepared.agent).notes()):
         echo(line, err=True)
     if output.dry_run:
         _print_plan(prepared, output)
         return ExitCode.DONE
     if prepared.environment_why and prepared.environment != "none" and not output.as_json:
         echo(f"environment: {prepared.environment_why}", err=True)
-    for provider in as_agent(prepared.agent).providers():
-        provider.make_ready()
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 

@@ -16,9 +16,11 @@ from chimera.errors import UsageError
 from chimera.gateway.door import Door
 from chimera.gateway.server import Gateway
 from chimera.gateway.session import Call, Session
+from chimera.plugins import pairs
 from chimera.providers import create_provider
 from chimera.providers.meter import Budget, Meter, TrialLimits
 from chimera.providers.secrets import redact
+from chimera.providers.settings import model_settings
 from chimera.types import Response
 
 
@@ -30,6 +32,7 @@ from chimera.types import Response
 @option("--token-limit", type=click.IntRange(1), help="Tokens it may use, in and out.")
 @option("--max-steps", type=click.IntRange(1), help="Calls it may answer.")
 @option("--price", help="US dollars for a million tokens as INPUT/OUTPUT, where not known.")
+@option("--model-option", multiple=True, help="KEY=VALUE for the model, as for `chimera eval`.")
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
 @option(
@@ -49,6 +52,7 @@ def command(
     token_limit: int | None,
     max_steps: int | None,
     price: str | None,
+    model_option: tuple[str, ...],
     base_url: str | None,
     api_key: str | None,
     other_models: str,
@@ -65,7 +69,10 @@ def command(
       chimera gateway -m anthropic/claude-sonnet-4-5 --port 9000 --max-steps 200
       chimera gateway -m local/smollm2          # no key, no network
     """
-    provider = create_provider(model, api_key=api_key, base_url=base_url, price=price)
+    settings = model_settings(pairs(model_option, "--model-option"))
+    provider = create_provider(
+        model, api_key=api_key, base_url=base_url, price=price, settings=settings
+    )
     if budget is not None:
         provider.required_price()
     limits = TrialLimits(max_steps=max_steps, max_tokens=token_limit)

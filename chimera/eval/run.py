@@ -189,7 +189,7 @@ class PreparedRun:
             benchmark=self.benchmark,
             agent=self.agent,
             env_factory=StartBackend(
-                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts()
+                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts
             ),
             samples=settings.samples,
             concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),

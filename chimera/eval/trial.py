@@ -56,16 +56,16 @@ class StartBackend(StartEnvironment):
 
     backend: str
     network: bool = False
-    #: What the agent brings along, read-only: host path → target.
-    mounts: Mapping[str, str] = field(default_factory=dict, hash=False)
+    #: What the agent brings along, asked for where trials run: host path → target, read-only.
+    mounts: Callable[[], Mapping[str, str]] = field(default=dict, compare=False)
 
     def __call__(self, spec: EnvironmentSpec) -> Environment:
         from chimera.environments import backend_class, start_environment
 
         if self.network:
             spec = replace(spec, network=True)
-        if self.mounts and "confined" in backend_class(self.backend).capabilities:
-            spec = replace(spec, mounts={**spec.mounts, **self.mounts})
+        if "confined" in backend_class(self.backend).capabilities:
+            spec = replace(spec, mounts={**spec.mounts, **self.mounts()})
         return start_environment(self.backend, spec)
 
     def identity(self, spec: EnvironmentSpec) -> JSON:

@@ -181,13 +181,11 @@ class _Out:
 
     def fail(self, status: int, body: JSON) -> None:
         content = json.dumps(body).encode()
-        with self._lock:
+        with self._lock, contextlib.suppress(OSError):
             if self._started:  # too late for a status: an event says it
-                with contextlib.suppress(OSError):
-                    self._chunk(b"event: error\ndata: " + content + b"\n\n")
-                return
-        with contextlib.suppress(OSError):
-            self._plain(status, content)
+                self._chunk(b"event: error\ndata: " + content + b"\n\n")
+            else:
+                self._plain(status, content)
 
     def _plain(self, status: int, content: bytes) -> None:
         self._streaming = False

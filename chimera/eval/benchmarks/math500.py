@@ -22,6 +22,7 @@ from chimera.eval.kits import replies as extract
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
+from chimera.text import one_line
 from chimera.types import JSON
 
 Grader = Literal["prm800k", "math-verify", "hendrycks"]
@@ -105,7 +106,9 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
         rule = self.settings.grader
         passed = results[rule].equal
         limit = next((result.limit for result in results.values() if result.limit), None)
-        why = f"{answer[:80]!r} {'is' if passed else 'is not'} {task['answer']!r} by {rule}"
+        why = (
+            f"{one_line(answer, 100)!r} {'is' if passed else 'is not'} {task['answer']!r} by {rule}"
+        )
         metrics: dict[str, JSON] = {
             name.replace("-", "_"): result.equal for name, result in results.items()
         }

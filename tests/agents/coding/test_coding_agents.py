@@ -76,14 +76,12 @@ def replies(name: str) -> list[Any]:
 
 @pytest.fixture(params=["bubblewrap", "docker"])
 def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> str:
+    if request.param == "docker":
+        monkeypatch.setenv("CHIMERA_DOCKER_IMAGE", request.getfixturevalue("docker_image"))
     reason = available(request.param)
     if reason is not None:
         missing(f"the environment '{request.param}' cannot be used: {reason}")
-    monkeypatch.setenv("CHIMERA_DOCKER_IMAGE", os.environ.get("CHIMERA_DOCKER_IMAGE", IMAGE))
     return str(request.param)
-
-
-IMAGE = "chimera-base:bookworm"
 
 
 def trial(name: str, service: Upstream, backend: str, **settings: Any) -> TrialRecord:

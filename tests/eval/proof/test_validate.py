@@ -9,7 +9,6 @@ from click.testing import CliRunner
 
 from chimera.cli.datasets import command as datasets_command
 from chimera.cli.validate import command as validate_command
-from chimera.environments.none import NoEnvironment
 from chimera.errors import GraderError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.kits import mutate
@@ -208,14 +207,14 @@ class Broken(Sums):
 
 
 def test_without_a_reference_answer_nothing_is_proved():
-    report = validate(Ungolded(), NoEnvironment)
+    report = validate(Ungolded(), StartBackend("none"))
 
     assert report.ungolded == 2
     assert not report.holds(mutants_failing=0.95)
 
 
 def test_an_error_is_no_proof():
-    report = validate(Broken(), NoEnvironment)
+    report = validate(Broken(), StartBackend("none"))
 
     assert not report.holds(mutants_failing=0.0)
     assert not any(check.as_due for check in report.checks)
