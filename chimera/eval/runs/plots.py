@@ -17,6 +17,7 @@ from chimera.eval.runs.overview import RunSummary
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line
+from chimera.types import JSON
 
 if TYPE_CHECKING:
     from matplotlib.axes import Axes
@@ -39,7 +40,7 @@ def trials_frame(paths: Iterable[Path | str]) -> Any:
         raise UsageError(
             "this needs pandas, which is not installed: pip install 'chimera-eval[pandas]'"
         ) from None
-    rows: list[Any] = []
+    rows: list[dict[str, JSON]] = []
     for path in paths:
         with RunStore(Path(path)) as store:
             rows.extend(trial_rows(store))
