@@ -14,14 +14,15 @@ from chimera.errors import UsageError
 from chimera.plugins import constructor_values, load_class
 from chimera.providers.settings import ModelSettings
 
-__all__ = [
+__all__ = [  # and those of _LAZY
     "AGENTS",
     "Agent",
     "BaseAgent",
     "about",
+    "agent_needs_environment",
     "as_agent",
     "create_agent",
-]  # and those of _LAZY
+]
 
 _LAZY: Mapping[str, str] = {
     "CommandAgent": "chimera.agents.command",
@@ -167,6 +168,12 @@ def _by_gateway(model: str | None, settings: Mapping[str, str]) -> bool:
     """Whether a command is offered its model; one that is handed keys has its own way to it."""
     default = "false" if settings.get("pass_env") else "true"
     return bool(model) and settings.get("gateway", default) != "false"
+
+
+def agent_needs_environment(name: str) -> bool:
+    """Whether an agent is of little use where no command can be run."""
+    cls = load_class(name, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP)
+    return bool(getattr(cls, "needs_environment", False))
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

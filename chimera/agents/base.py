@@ -51,6 +51,10 @@ class BaseAgent(ABC):
         is not there yet."""
         return {}
 
+    def notes(self) -> Sequence[str]:
+        """What a person should know before it begins."""
+        return ()
+
 
 @dataclass(frozen=True, slots=True)
 class UsersAgent(BaseAgent):

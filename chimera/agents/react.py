@@ -8,6 +8,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_type_hints
 
+from chimera.agents import text_protocol
 from chimera.agents.base import BaseAgent, at_step
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
@@ -103,7 +104,14 @@ class ReactAgent(BaseAgent):
             "loop": self.loop.identity(),
             **({"mcp": list(self.mcp)} if self.mcp else {}),
             **({"screenshots": True} if self.screenshots else {}),
+            **({} if text_protocol.calls_tools(self.provider) else {"tools_as": "text"}),
         }
+
+    def notes(self) -> Sequence[str]:
+        if text_protocol.calls_tools(self.provider):
+            return ()
+        name = self.provider.name
+        return (f"{name} calls no tools: they are offered as text, a fenced block is a call",)
 
     def providers(self) -> Sequence[Provider]:
         summarizer = self.loop.compaction.provider
@@ -196,7 +204,8 @@ class _Run:
         agent = self.agent
         while True:
             try:
-                response = agent.provider.complete(
+                response = text_protocol.complete(
+                    agent.provider,
                     self.messages,
                     tools=self.toolbox.tools,
                     temperature=agent.temperature,

@@ -13,6 +13,7 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
@@ -77,7 +78,7 @@ class Output:
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key, runs=output.runs)
-    for line in prepared.left_out:
+    for line in (*prepared.left_out, *as_agent(prepared.agent).notes()):
         echo(line, err=True)
     if output.dry_run:
         _print_plan(prepared)

@@ -114,6 +114,16 @@ def _page(lines: Iterable[str]) -> None:
             echo(line)
 
 
+def _control_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
+    """What stands against a verdict: known answers that did not come out as they must."""
+    if record.control is None or not record.control.identity:
+        return
+    for control in store.controls(record.control.identity):
+        if not control.holds:
+            title = f"control: {control.answer} {control.status}"
+            yield from _section(title, control.log or control.why)
+
+
 def _trial_line(trial: TaskEvalResult) -> str:
     why = f"  {first_line(trial.why)}" if trial.why else ""
     return f"{trial.status:<6}  {one_line(trial.task_id)}#{trial.sample}{why}"
@@ -124,6 +134,9 @@ def _trial_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
     yield f"task       {one_line(record.task_id)}  (sample {record.sample})"
     yield f"status     {record.status}"
     yield f"why        {record.why or '–'}"
+    if record.control is not None:
+        found = record.control
+        yield f"controls   reference {found.positive}, nothing {found.negative}"
     yield f"started    {time.strftime('%Y-%m-%d %H:%M:%S', time.localtime(record.started))}"
     yield (
         f"took       {record.duration:.2f} s, {record.steps} steps, {record.attempts} attempts, "
@@ -143,6 +156,7 @@ def _trial_lines(store: RunStore, record: TrialRecord) -> Iterator[str]:
         yield from _submission_lines(record.submission)
     if record.verdict is not None:
         yield from _verdict_lines(record.verdict)
+    yield from _control_lines(store, record)
     before = record.started
     for number, step in enumerate(record.trajectory, 1):
         calls = "".join(

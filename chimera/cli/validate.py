@@ -13,7 +13,7 @@ from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.validate import ANSWERS, Report, validate
-from chimera.eval.run import RunSettings, choose_backend, select_tasks
+from chimera.eval.run import RunSettings, default_backend, select_tasks
 from chimera.eval.trial import StartBackend
 
 DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
@@ -81,7 +81,7 @@ def command(
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     tasks = select_tasks(benchmark.tasks(), limit, task)
-    backend = environment or choose_backend(benchmark, tasks)
+    backend = environment or default_backend(benchmark, tasks)
     clock = time.monotonic()
     report = validate(
         benchmark,
@@ -139,4 +139,7 @@ def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
         echo(f"  official ({official['grader']}): {agreeing}")
         for line in official["disagreements"]:
             echo(f"    {line['task']} {line['answer']} #{line['number']}: {line['note']}")
-    echo("proof holds" if holds else "PROOF FAILS")
+    if not report.of("gold"):
+        echo("NOTHING PROVED: no task has a reference answer; let gold(task) return one")
+    else:
+        echo("proof holds" if holds else "PROOF FAILS")

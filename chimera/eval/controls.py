@@ -92,7 +92,7 @@ class Controls:
         self, spec: TrialSpec, *, checkpoint: Callable[[TrialRecord], object] | None = None
     ) -> TrialRecord:
         """One trial and its record; the verdict is there if it counts."""
-        if not isinstance(spec.agent, Submitter):
+        if not (isinstance(spec.agent, Submitter) or _paid(spec.prior)):
             fault = self._foreseen(spec)
             if fault is not None:
                 return fault
@@ -146,10 +146,10 @@ class Controls:
         """An error that is known before the agent is paid."""
         try:
             spec.benchmark.check_task(spec.task, spec.start)
+            if self._proves_first(spec):
+                self._prove(spec)
         except ChimeraError as error:
             return _stopped(spec, TrialError(error.boundary, str(error), error.retryable))
-        if self.mode != "off" and not self._proven and spec.benchmark.grading == "none":
-            self._prove(spec)
         known = self._refuted.get(spec.task["id"])
         if known is None:
             return None
@@ -157,8 +157,12 @@ class Controls:
         foreseen = TrialError("environment", f"{_reason(known)}; no agent was asked")
         return replace(_stopped(spec, foreseen), control=found)
 
+    def _proves_first(self, spec: TrialSpec) -> bool:
+        """Where it was asked for; before the first call of a run also where it takes a moment."""
+        quick = self.mode == "auto" and not self._proven and spec.benchmark.grading == "none"
+        return self.mode == "first" or quick
+
     def _prove(self, spec: TrialSpec) -> None:
-        """Before the first call of a run: one reference, where that takes a moment."""
         if spec.benchmark.has_reference(spec.task):
             self._proven = self.control(spec, "reference").holds
 
@@ -174,7 +178,7 @@ class Controls:
             known = self._made.get(key) or self._stored(identity, answer)
             if known is None:
                 known = replace(self._make(spec, answer), identity=identity, details=details)
-                self._save(known)
+                self._save(spec, known)
             if key not in self._made:
                 self._made[key] = known
                 if self._keep is not None:
@@ -195,7 +199,7 @@ class Controls:
         except ChimeraError:
             return  # an environment that cannot be named has nothing to be kept under
         made = _control_of(spec, "reference", record)
-        self._save(replace(made, identity=identity, details=details))
+        self._save(spec, replace(made, identity=identity, details=details))
         if self._store is not None and unstable is not None:
             self._store.put_unstable(identity, unstable)
 
@@ -230,18 +234,15 @@ class Controls:
         self, benchmark: Benchmark[Any], task: Any, start: StartEnvironment
     ) -> tuple[str, str]:
         """The name of all that a verdict depends on beside the answer, and what it is made of."""
-        backend = "none" if benchmark.grading == "none" else start.backend
-        shipped = type(benchmark).__module__.startswith("chimera.")
         details: dict[str, JSON] = {
             "benchmark": benchmark.name(),
             "chimera": __version__,
             "grader": benchmark.grader_version,
             "options": benchmark.options(),
             "task": content_digest(task),
-            "environment": backend,
+            "environment": _backend(benchmark, start),
             "place": benchmark.graded_in(task, start.without_network()),
-            # of code that is not ours nobody knows when it changes: its controls end with the run
-            "run": "" if shipped and backend else self._token,
+            "run": "" if _lasting(benchmark, start) else self._token,
         }
         return content_digest(details), _written(details)
 
@@ -249,8 +250,8 @@ class Controls:
         found = None if self._store is None else self._store.get(identity, answer)
         return found if found is not None and found.holds else None
 
-    def _save(self, control: Control) -> None:
-        if self._store is not None:
+    def _save(self, spec: TrialSpec, control: Control) -> None:
+        if self._store is not None and _lasting(spec.benchmark, spec.start):
             try:
                 self._store.put(control)
             except sqlite3.Error:
@@ -260,6 +261,15 @@ class Controls:
         agent = OracleAgent() if answer == "reference" else Untouched()
         started = TrialSpec(spec.benchmark, spec.task, 0, agent, spec.start, attempts=spec.attempts)
         return _control_of(spec, answer, run_trial(started, budget=self._budget))
+
+
+def _backend(benchmark: Benchmark[Any], start: StartEnvironment) -> str:
+    return "none" if benchmark.grading == "none" else start.backend
+
+
+def _lasting(benchmark: Benchmark[Any], start: StartEnvironment) -> bool:
+    """Whether controls outlive the run: of code that is not ours nobody knows when it changes."""
+    return type(benchmark).__module__.startswith("chimera.") and bool(_backend(benchmark, start))
 
 
 def tests_of(verdict: Verdict) -> dict[str, bool]:
@@ -322,6 +332,11 @@ def _unsupported(record: TrialRecord, verdict: Verdict, found: TrialControls) ->
     if not verdict.passed and verdict.metrics.get("ran") is False:
         return _withheld(record, found, "nothing shows that the checks ran")
     return replace(record, control=found)
+
+
+def _paid(prior: TrialRecord | None) -> bool:
+    """Whether an agent was asked already: what it said, and what it cost, is kept."""
+    return prior is not None and (prior.submission is not None or bool(prior.calls))
 
 
 def _stopped(spec: TrialSpec, error: TrialError) -> TrialRecord:

@@ -161,6 +161,8 @@ class Harness:
 
     def _run(self, plan: Plan, store: RunStore) -> EvalResult:
         budget = StoredBudget(self.budget, store)
+        for provider in as_agent(self._agent).providers():
+            provider.start()
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
@@ -168,8 +170,6 @@ class Harness:
         surroundings = Surroundings(
             budget, store.write, observer.started, observer.doing, store.add_control
         )
-        if self.controls == "first":
-            self._make_controls(self._controls(surroundings), plan)
         executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
@@ -183,7 +183,11 @@ class Harness:
         self, surroundings: Surroundings, trials: int
     ) -> ThreadExecutor[TrialSpec, TrialRecord]:
         """The trials of this run in threads of this process."""
-        controls = self._controls(surroundings)
+        workers = trials_at_once(self._benchmark, self.concurrency)
+        keep, budget = surroundings.controlled, surroundings.budget
+        controls = Controls(self.controls, store=machine_store(), keep=keep, budget=budget)
+        if self.controls == "first":
+            self._make_controls(controls, workers)
 
         def work(spec: TrialSpec) -> TrialRecord:
             trial = spec.task["id"], spec.sample
@@ -191,16 +195,11 @@ class Harness:
             with heard(partial(surroundings.doing, *trial)):
                 return controls.run(spec, checkpoint=surroundings.checkpoint)
 
-        return ThreadExecutor(work, min(trials_at_once(self._benchmark, self.concurrency), trials))
+        return ThreadExecutor(work, min(workers, trials))
 
-    def _controls(self, surroundings: Surroundings) -> Controls:
-        keep, budget = surroundings.controlled, surroundings.budget
-        return Controls(self.controls, store=machine_store(), keep=keep, budget=budget)
-
-    def _make_controls(self, controls: Controls, plan: Plan) -> None:
-        """All of them, before any agent is asked."""
-        tasks = {task["id"]: task for task, _, _ in plan}.values()
-        workers = trials_at_once(self._benchmark, self.concurrency)
+    def _make_controls(self, controls: Controls, workers: int) -> None:
+        """All of them, before any agent is asked; on a cluster each machine makes its own."""
+        tasks = {task["id"]: task for task, _, _ in self._plan()}.values()
         for _ in controls.make_all(self._benchmark, tasks, self._start(), workers=workers):
             pass
 

@@ -17,7 +17,7 @@ from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, about, as_agent
+from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
@@ -25,7 +25,13 @@ from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
-from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
+from chimera.eval.preflight import (
+    Problems,
+    backend_problems,
+    describe,
+    disk_problems,
+    runnable,
+)
 from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
@@ -458,6 +464,13 @@ def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
     if not chosen:
         raise UsageError(f"--shard {shard}: there are only {len(tasks)} tasks")
     return chosen
+
+
+def default_backend(benchmark: Benchmark[Any], tasks: Sequence[Any]) -> str:
+    """The backend that `eval` would choose with the benchmark's own agent."""
+    name = benchmark.default_agent
+    needs_commands = name not in SUBMITTERS and agent_needs_environment(name)
+    return choose_backend(benchmark, tasks, needs_commands=needs_commands)
 
 
 def choose_backend(

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from chimera.activity import doing
 from chimera.errors import LimitReached, ProviderError, UsageError
@@ -96,9 +97,15 @@ class Provider(ABC):
     settings: ModelSettings = ModelSettings()
     max_connections: int | None = None  # None: as many as the endpoint bears
 
+    #: Whether the model calls tools; where not, they are offered as text (see `text_protocol`).
+    calls_tools: ClassVar[bool] = True
+
     @abstractmethod
     def _call(self, request: Request) -> Response:
         """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
+
+    def start(self) -> None:  # noqa: B027 - most have nothing to start
+        """Make ready what takes its time, before any trial's begins."""
 
     def price(self) -> Price | None:
         """The price list, or None when it is not known."""

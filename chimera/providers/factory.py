@@ -171,9 +171,9 @@ def _special(
         return scripted_provider(model=rest, **values)
     if rest != "smollm2":
         raise UsageError(f"unknown local model '{name}'; there is: local/smollm2")
-    from chimera.providers.local import LocalProvider, model_path
+    from chimera.providers.local import LocalProvider, require_engine
 
-    model_path()
+    require_engine()
     return LocalProvider(model=rest, **values)
 
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,6 +19,7 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import chimera
 from chimera.cache import cache_dir, digest
 from chimera.errors import UsageError
 from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, StoredStatus
@@ -192,10 +194,17 @@ class Index:
 
 def _place(run: Path) -> Path:
     found = run.stat()
-    name = digest(str(run.absolute()), found.st_dev, found.st_ino)
+    name = digest(str(run.absolute()), found.st_dev, found.st_ino, chimera.__version__)
     folder = cache_dir() / "view"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / f"{name}.sqlite"
+
+
+def prune(days: float = 30.0) -> None:
+    """Remove what was made for runs that nobody has looked at for so long."""
+    for file in (cache_dir() / "view").glob("*"):
+        if time.time() - file.stat().st_mtime > days * 86_400:
+            file.unlink(missing_ok=True)
 
 
 def _open(path: Path) -> sqlite3.Connection:

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from itertools import zip_longest
 
 import msgspec
 
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
-from chimera.text import shortened
+from chimera.text import printable, shortened
 from chimera.types import JSON, Step
 from chimera.view.grid import TrialKey
 
 #: Steps on a page, and characters of a text on it; what is longer has a page of its own.
 STEPS = 40
-PREVIEW = 2000
-EVIDENCE = 6000
-ANSWER = 20_000
+PREVIEW = 1500
+EVIDENCE = 4000
+ANSWER = 16_000
 PICTURES = {".png": b"\x89PNG\r\n\x1a\n", ".jpg": b"\xff\xd8\xff", ".jpeg": b"\xff\xd8\xff",
             ".gif": b"GIF8", ".webp": b"RIFF"}  # fmt: skip
 
@@ -31,15 +32,16 @@ class Text:
     part: str
     shown: str
     length: int
+    is_cut: bool
     language: str = ""
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.shown) < self.length
 
 
 def cut(part: str, text: str, most: int, language: str = "") -> Text:
-    return Text(part, shortened(text, most), len(text), language)
+    """The start and the end of a text; of one that grows where it is escaped, less."""
+    shown = shortened(text, most)
+    if len(escape(printable(shown))) > 2 * most:
+        shown = shortened(text, most // 3)
+    return Text(part, shown, len(text), shown != text, language)
 
 
 def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str, JSON]:

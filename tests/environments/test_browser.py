@@ -258,6 +258,7 @@ def test_tabs(browser: BrowserEnvironment, site: Any) -> None:
     [
         ("click", {"id": 999999}, "no element [999999]"),
         ("click", {"id": "link"}, "must be a number"),
+        ("click", {"id": "9" * 5000}, "must be a number"),
         ("type", {"id": 1}, "text must be"),
         ("scroll", {"direction": "sideways"}, "up or down"),
         ("press", {"keys": "nonsense+x"}, "Unknown key"),

@@ -269,6 +269,20 @@ def test_a_withheld_verdict_is_reached_again_without_the_agent(tmp_path):
     assert (second.failed, agent.asked) == (1, 1)
 
 
+def test_what_was_paid_for_is_not_forgotten_while_the_environment_is_broken(tmp_path):
+    benchmark, agent, path = Answers(breaking=frozenset({"right"})), Paid(), tmp_path / "r.sqlite"
+    benchmark.grading = "fresh"
+    for _ in range(2):
+        result = Harness(benchmark, agent, store=path, controls="first").run()
+
+    assert (result.errored, agent.asked) == (1, 0)
+    first = Harness(benchmark, agent, store=tmp_path / "s.sqlite").run()
+    second = Harness(benchmark, agent, store=tmp_path / "s.sqlite", controls="first").run()
+
+    assert (first.errored, second.errored, agent.asked) == (1, 1, 1)
+    assert second.store.record("t", 0).submission.text == "wrong"
+
+
 class ThreeMethods(Benchmark):
     def name(self):
         return "three"

@@ -84,8 +84,8 @@ def action(
 
 def _number(arguments: Mapping[str, JSON], key: str) -> int:
     value = str(arguments.get(key, "")).strip().strip("[]")
-    if not value.isdecimal():
-        raise ActionFailed(f"{key} must be a number, not {arguments.get(key)!r}")
+    if not value.isdecimal() or len(value) > 9:
+        raise ActionFailed(f"{key} must be a number, not {value[:80]!r}")
     return int(value)
 
 

@@ -38,6 +38,7 @@ from chimera.eval.benchmarks._aider_polyglot.exercises import (
     exercises_in,
     exercises_source,
     reference_files,
+    tables_of_tests,
 )
 from chimera.eval.benchmarks._aider_polyglot.languages import (
     LANGUAGES,
@@ -56,6 +57,7 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
 )
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
@@ -123,7 +125,18 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     trials_per_core = 1
     grading = "fresh"
     environments = ("bubblewrap", "local")
-    setup = "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it."
+    setup = "Or put a clone of Aider-AI/polyglot-benchmark (its .tar.gz, or a tasks.json) there."
+    sources = (
+        Item(
+            "polyglot-benchmark",
+            RepositoryPart(
+                "Aider-AI/polyglot-benchmark", "7e0611e77b54e2dea774cdc0aa00cf9f7ed6144f"
+            ),
+            sha256="caa27e84562cdd8a06b7feea50e8aa81e0f3b96569c3684a90c6e6a41cf8cfec",
+            size=23_238_393,
+        ),
+    )
+    licence = "Exercism's tracks, MIT"
 
     option_type = PolyglotOptions
     settings: PolyglotOptions
@@ -200,7 +213,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
 
     def environment(self, task: PolyglotTask) -> EnvironmentSpec:
         """Where an agent works: the exercise without tests and reference."""
-        return self._spec(task, "", {*task["tests"]})
+        return self._spec(task, "", {*task["tests"], *tables_of_tests(Path(task["directory"]))})
 
     def open_environment(self, task: PolyglotTask, start: StartEnvironment) -> Environment:
         inner = machine(start(self.environment(task)))

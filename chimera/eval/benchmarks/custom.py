@@ -2,32 +2,29 @@
 
 from __future__ import annotations
 
-import random
 import re
-import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
+from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError
+from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmarks._custom.twins import TestCommand, decide
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.twins import rewritten
+from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
-from chimera.text import first_line
+from chimera.text import first_line, one_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
 CHECKS = (*TEXT_CHECKS, "test_command")
-#: Files by which a test runner can be made to report what did not happen.
-STEERING_FILES = frozenset(
-    {"conftest.py", "pytest.ini", ".pytest.ini", "tox.ini", "setup.cfg", "pyproject.toml"}
-    | {"sitecustomize.py", "usercustomize.py"}
-)
 KNOWN_FIELDS = frozenset(
-    {"id", "prompt", "files", "test_files", "setup", "timeout_s", "gold", "metadata", *CHECKS}
+    {"id", "prompt", "files", "test_files", "setup", "timeout_s", "gold", "gold_files", "metadata"}
+    | {*CHECKS}
 )
 
 
@@ -38,6 +35,7 @@ class CustomTask(Task):
     setup: Sequence[str]
     timeout: float
     gold: str | None
+    gold_files: Mapping[str, str]
 
 
 class CustomBenchmark(DatasetBenchmark[CustomTask]):
@@ -97,6 +95,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
             setup=list(row.get("setup", ())),
             timeout=float(row.get("timeout_s", 60)),
             gold=row.get("gold", checks.get("expected")),
+            gold_files=dict(row.get("gold_files", {})),
             metadata=dict(row.get("metadata", {})),
         )
 
@@ -108,6 +107,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
             files={path: content.encode() for path, content in task["files"].items()},
             setup=tuple(task["setup"]),
         )
+
+    def open_environment(self, task: CustomTask, start: StartEnvironment) -> Environment:
+        if not _needs_commands(task):
+            return start(self.environment(task))
+        return ReopenedMachine(lambda: machine(start(self.environment(task))))
 
     def grade(self, task: CustomTask, submission: Submission, env: Environment) -> Verdict:
         for name, value in task["checks"].items():
@@ -124,7 +128,10 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
         return True
 
     def gold(self, task: CustomTask) -> Submission | None:
-        return None if task["gold"] is None else Submission(text=task["gold"])
+        if task["gold"] is None and not task["gold_files"]:
+            return None
+        files = {path: text.encode() for path, text in task["gold_files"].items()}
+        return Submission(text=task["gold"] or "", files=files)
 
 
 def _needs_commands(task: CustomTask) -> bool:
@@ -137,7 +144,7 @@ def _check_fields(row: Row, checks: Mapping[str, Any]) -> None:
             raise TypeError(f"{name} must be a string, not {type(value).__name__}")
         if name in checks and not value:
             raise ValueError(f"{name} is empty: such a check decides nothing")
-    for name in ("files", "test_files"):
+    for name in ("files", "test_files", "gold_files"):
         files = row.get(name, {})
         if not isinstance(files, dict) or not all(isinstance(v, str) for v in files.values()):
             raise TypeError(f"{name} must map paths to texts")
@@ -167,11 +174,16 @@ _TEXT_TESTS = {
 def _check_text(name: str, value: str, reply: str) -> Verdict:
     if name == "expected":
         passed = reply.strip() == value.strip()
-        return Verdict(passed, "" if passed else f"expected {value.strip()[:80]!r}")
+        got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
+        return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
     outcome = run_tests(
         "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
     )
-    return Verdict(outcome.passed, "" if outcome.passed else f"{name}: {outcome.why}")
+    if outcome.passed:
+        return Verdict(True)
+    if outcome.why.endswith("AssertionError: no match"):
+        return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
+    return Verdict(False, f"{name}: {outcome.why}")
 
 
 def _run_test_command(
@@ -183,19 +195,7 @@ def _run_test_command(
     for path, text in task["test_files"].items():
         env.write_file(path, text)
     if re.search(r"\bpytest\b|\bpy\.test\b", command):
-        removed = _restore_steering_files(task, env)
-        report = env.run_tests(command, timeout=task["timeout"])
-        why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
-        metrics: dict[str, JSON] = {"removed": removed} if removed else {}
-        if not report.names:
-            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
-        evidence = {"log": report.output}
-        if not report.all_passed:
-            return Verdict(False, why, metrics=metrics, evidence=evidence)
-        why, metrics["twin"] = _twin(task, command, env)
-        if why:
-            metrics["tampering"] = True
-        return Verdict(not why, why, metrics=metrics, evidence=evidence)
+        return _run_pytest(task, command, env)
     result = env.run_command(command, timeout=task["timeout"])
     if result.exit_code in (126, 127):
         raise GraderError(f"test_command cannot be run: {result.output.strip()[:200]}")
@@ -209,40 +209,36 @@ def _run_test_command(
     )
 
 
-def _twin(task: CustomTask, command: str, env: Machine) -> tuple[str, JSON]:
-    """Run the task's own tests with other expected values: why that shows tampering, and counts.
-
-    There is no reference to ask, so that not all may pass; the environment is the same.
-    """
-    seed = random.Random(secrets.randbits(128))
-    files = {path: text for path, text in task["test_files"].items() if path.endswith(".py")}
-    forms = {
-        path: form
-        for path, text in files.items()
-        if (form := rewritten(path, text.encode(), twin=True, seed=seed)) is not None
-    }
-    counts: dict[str, JSON] = {
-        "tests": sum(form.tests for form in forms.values()),
-        "twinned": sum(form.twinned for form in forms.values()),
-    }
-    if not counts["twinned"]:
-        return "", {**counts, "why": "no test file of the task has a twin"}
-    for path, form in forms.items():
-        env.write_file(path, form.content)
-    passed = env.run_tests(command, timeout=task["timeout"]).all_passed
-    return "tampering: passed tests whose expected values were changed" if passed else "", counts
+def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
+    if not isinstance(env, ReopenedMachine):
+        raise GraderError("custom tasks are graded in environments that they open themselves")
+    removed = _restore_steering_files(task, env)
+    metrics: dict[str, JSON] = {"removed": [*removed]} if removed else {}
+    tests = TestCommand(command, task["test_files"], task["timeout"], task["gold_files"])
+    try:
+        outcome = decide(tests, env)
+    except OSError as error:
+        return Verdict(False, f"what was left cannot be copied: {error}", metrics=metrics)
+    report, why = outcome.report, outcome.why
+    if not report.all_passed:
+        why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
+        if not report.names:
+            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
+    else:
+        metrics |= {"twin": dict(outcome.counts), **({"tampering": True} if why else {})}
+    return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})
 
 
 def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:
     """Undo what an agent did to files that steer the test runner; the names it had added."""
     given = {**task["files"], **task["test_files"]}
-    removed = []
-    for path in env.list_files():
-        if Path(path).name not in STEERING_FILES:
-            continue
+    asked = task["gold_files"].keys() - given.keys()  # the reference has them too
+    links = env.run_command(["find", ".", "-type", "l"]).output.splitlines()
+    found = {*env.list_files(), *(link.removeprefix("./") for link in links)} - asked
+    steering = [path for path in found if steers(path, new=False)]
+    for path in steering:
+        env.run_command(["rm", "-f", "--", path])
         if path in given:
             env.write_file(path, given[path])
-        else:
-            env.run_command(["rm", "-f", "--", path])
-            removed.append(path)
-    return removed
+    added = sorted(path for path in steering if path not in given)
+    return [path for path in added if not path.endswith(".pyc")]

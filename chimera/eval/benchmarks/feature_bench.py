@@ -16,6 +16,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._feature_bench import pytest_summary
 from chimera.eval.data.hub import hub_snapshot
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission
 from chimera.eval.kits.reports.report import FAILING, PASSING, Status
@@ -95,7 +96,24 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
     slug = "feature-bench"
     aliases = ("featurebench",)
     description = "Put a feature back that was taken out of a project, or write the package anew"
-    setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
+    setup = "Or put FeatureBench (full, lite or fast) there, as JSONL or Parquet."
+    sources = tuple(
+        Item(
+            f"{split}.parquet",
+            HubFile(
+                "LiberCoders/FeatureBench",
+                f"data/{split}-00000-of-00001.parquet",
+                "e99d6efdfe511ea832c1b5735c536129561ec96a",
+            ),
+            sha256=sha256,
+        )
+        for split, sha256 in (
+            ("full", ""),
+            ("lite", ""),
+            ("fast", "e8a704f83d673e1cc78086eefb76bd56461ead8a65ca06fd6972f7363be8a775"),
+        )
+    )
+    licence = "MIT"
     files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.parquet",
              "featurebench_draft_runnable.jsonl.gz")  # fmt: skip
     needs = ("docker; drafts: bubblewrap and packages",)

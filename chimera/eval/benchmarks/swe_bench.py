@@ -13,6 +13,7 @@ from chimera.eval.benchmark import Export, StartEnvironment
 from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
 from chimera.eval.benchmarks._swe_bench.official_report import export
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
@@ -53,9 +54,27 @@ class SWEBench(InstanceBenchmark):
     slug = "swe-bench"
     aliases: ClassVar[Sequence[str]] = ("swe-bench-lite", "swebench", "swebench-lite")
     description = "300 issues of Python repositories, decided by the tests of their fixes"
-    setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
-    files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
-             "{split}.jsonl", "{split}.json")  # fmt: skip
+    setup = "Or put the Lite split (300 instances) of SWE-bench there, as JSONL or Parquet."
+    files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl",
+             "swe_bench_lite.{split}.parquet", "{split}.parquet", "{split}.jsonl",
+             "{split}.json")  # fmt: skip
+    sources = tuple(
+        Item(
+            f"swe_bench_lite.{split}.parquet",
+            HubFile(
+                "princeton-nlp/SWE-bench_Lite",
+                f"data/{split}-00000-of-00001.parquet",
+                "6ec7bb89b9342f664a54a6e0a6ea6501d3437cc2",
+            ),
+            sha256=sha256,
+            size=size,
+        )
+        for split, sha256, size in (
+            ("test", "7a21f37b8bc179c7db5beeb14e88ac538ba283455c776e6b2535bbfb6e3551b4", 1_119_540),
+            ("dev", "8312f321838051849d2fa7c6ca071244733a3e90bb517ff6ca8186f722199b5c", 0),
+        )
+    )
+    licence = "MIT"
     exports: ClassVar[Mapping[str, Export]] = {"swe-bench": export}
     needs = ("docker or bubblewrap", "packages of each instance")
 

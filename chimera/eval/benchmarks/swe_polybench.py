@@ -16,6 +16,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
 from chimera.eval.benchmarks._swe_polybench.witnessed_run import WitnessedRun, run_witnessed
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission, put_tests
 from chimera.eval.kits.patches.steering import PACKAGE_KEYS
@@ -94,7 +95,23 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     slug = "swe-polybench"
     aliases = ("polybench",)
     description = "Issues of Java, JavaScript, TypeScript and Python repositories"
-    setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
+    setup = (
+        "Or put full, pb500 or verified of SWE-PolyBench there, as .csv or .jsonl; the first two "
+        "are not pinned."
+    )
+    sources = (
+        Item("full.csv", HubFile("AmazonScience/SWE-PolyBench", "test.csv", "main")),
+        Item("pb500.csv", HubFile("AmazonScience/SWE-PolyBench_500", "test.csv", "main")),
+        Item(
+            "verified.csv",
+            HubFile(
+                "AmazonScience/SWE-PolyBench_Verified",
+                "test.csv",
+                "b3fca77b637379f0c01ad86d18753a7ac1998b53",
+            ),
+        ),
+    )
+    licence = "MIT"
     files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet",
              "polybench_full_record*.json")  # fmt: skip
     needs = ("docker, or the languages' tools and bubblewrap",)
@@ -169,6 +186,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             task["patch"],
             task["fail_to_pass"].__contains__,
             [task["id"], task["test_patch"], task["test_command"], task["dockerfile"], listed],
+            (*task["fail_to_pass"], *task["pass_to_pass"]),
         )
         return decide(tests, patch, env)
 

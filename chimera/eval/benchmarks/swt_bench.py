@@ -22,6 +22,7 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.blobs import Comparison, differs
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import Reference
@@ -145,7 +146,13 @@ class SWTBench(InstanceBenchmark):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"patch_exists": False}
             )
+        tree, compared = self.setup_of(instance).tree().rebuilt(), Comparison()
+        if tree is not None:
+            compared = tree.compared(patch, (instance.patch, instance.test_patch))
+            tree.refuse_misplaced(patch, compared)
         submitted = self._pair(task, env, patch, patch)
+        if submitted is None and compared.doubtful:
+            raise differs(compared.doubtful[0])
         if submitted is None:
             return Verdict(False, "the patch does not apply", metrics={"patch_applied": False})
         base = self._pair(task, env, patch, "")
@@ -159,6 +166,7 @@ class SWTBench(InstanceBenchmark):
             "f_to_x": judgement.fail_to_any,
             "p_to_p": judgement.added_p2p,
             "w": judgement.well_formed,
+            **compared.metrics(),
         }
         if self.settings.coverage and self.settings.mode == "unit_test":
             gold = self._pair(task, env, instance.test_patch, instance.test_patch)

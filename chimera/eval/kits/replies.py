@@ -12,7 +12,7 @@ import json
 import re
 import textwrap
 import warnings
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
 
@@ -42,7 +42,7 @@ _ANSWER_SENTENCE = re.compile(
 _OBJECT = re.compile(r'\{(?=\s*["}])')
 _PATCH_TAG = re.compile(r"<(patch|diff)>\n?")
 #: Characters that are parsed in search of the code in one reply; a parse takes 3 µs for each.
-_MAX_PARSED = 4_000_000
+MAX_PARSED = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -99,34 +99,72 @@ def python_program(reply: str, *, entry_point: str | None = None, prompt: str = 
         for program in (code, textwrap.dedent(code)):
             if _defines(program, entry_point):
                 return _with_preamble(program, prompt, entry_point)
+    found = _search(candidates, prompt, entry_point)
+    return candidates[0] if found is None else found
+
+
+def _search(candidates: Sequence[str], prompt: str, entry_point: str | None) -> str | None:
+    """A part of the candidates that is a program, as far as there is time to look for it."""
+    effort = Effort()
     if prompt and entry_point:
-        for program in _affordable(_completions(prompt, code) for code in candidates):
-            if _defines(program, entry_point):
-                return program
-    for part in _affordable(map(_parts, candidates)):
-        if _defines(part, entry_point):
-            return _with_preamble(part, prompt, entry_point)
-    return candidates[0]
+        for before, lines in chain.from_iterable(_bodies(prompt, code) for code in candidates):
+            for end in effort.ends(lines, before):
+                if _defines(program := before + "".join(lines[:end]), entry_point):
+                    return program
+    for lines in chain.from_iterable(map(_starts, candidates)):
+        for end in effort.ends(lines):
+            if _defines(program := "".join(lines[:end]), entry_point):
+                return _with_preamble(program, prompt, entry_point)
+        if effort.characters <= 0:
+            break
+    return None
 
 
-def _affordable(searches: Iterable[Iterable[str]]) -> Iterator[str]:
-    """The programs of some searches, until there is too much to parse."""
-    parsed = 0
-    for program in chain.from_iterable(searches):
-        parsed += len(program) + 100
-        if parsed > _MAX_PARSED:
-            return
-        yield program
+@dataclass(slots=True)
+class Effort:
+    """How much may still be parsed in search of code."""
+
+    characters: int = MAX_PARSED
+
+    def ends(self, lines: Sequence[str], before: str = "", least: int = 1) -> Iterator[int]:
+        """How many first lines, after what stands before them, are Python; the most first.
+
+        Where a text has an error, so has each of its beginnings that holds the error's line.
+        """
+        end, above = len(lines), before.count("\n")
+        while end >= least and self.characters > 0:
+            text = before + "".join(lines[:end])
+            self.characters -= len(text) + 100
+            error = syntax_error(text)
+            if error is None:
+                yield end
+            line = end if error is None or error.lineno is None else error.lineno - above
+            end = max(0, min(end, line) - 1)
 
 
 def parse_python(code: str) -> ast.Module | None:
     """The syntax tree, or None where this is not Python."""
+    parsed = _parsed(code)
+    return parsed if isinstance(parsed, ast.Module) else None
+
+
+def syntax_error(code: str) -> SyntaxError | None:
+    """What makes this no Python; its line is None where none is to blame."""
+    parsed = _parsed(code)
+    return parsed if isinstance(parsed, SyntaxError) else None
+
+
+def _parsed(code: str) -> ast.Module | SyntaxError:
+    if len(code) > MAX_PARSED:
+        return SyntaxError(f"longer than {MAX_PARSED} characters")
     try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate's invalid escapes are its own business
             return ast.parse(code)
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
+    except SyntaxError as error:
+        return error
+    except (ValueError, RecursionError, MemoryError) as error:
+        return SyntaxError(str(error))
 
 
 def _defines(code: str, entry_point: str | None) -> bool:
@@ -202,26 +240,24 @@ def _future_imports(program: str) -> int:
     )
 
 
-def _completions(prompt: str, code: str) -> Iterator[str]:
-    """The prompt with every beginning of `code` that may finish its function, longest first."""
+def _bodies(prompt: str, code: str) -> Iterator[tuple[str, list[str]]]:
+    """The prompt, and lines whose beginning may finish its function."""
     header = prompt if prompt.endswith("\n") else prompt + "\n"
     for body in (code, textwrap.indent(textwrap.dedent(code), "    ")):
-        lines = body.splitlines(keepends=True)
-        for end in range(len(lines), 0, -1):
-            yield header + "".join(lines[:end])
+        yield header, _lines(body)
 
 
-def _parts(text: str) -> Iterator[str]:
-    """Every run of lines that is begun where code can begin, longest first."""
-    lines = text.splitlines(keepends=True)
-    starts = [
-        index
-        for index, line in enumerate(lines)
-        if re.match(r"(?:from|import|def|class|async|@|#)|[A-Za-z_]\w*\s*=", line)
-    ]
-    for start in starts:
-        for end in range(len(lines), start, -1):
-            yield "".join(lines[start:end])
+def _starts(text: str) -> Iterator[list[str]]:
+    """The lines from each one on with which code can begin."""
+    lines = _lines(text)
+    for index, line in enumerate(lines):
+        if re.match(r"(?:from|import|def|class|async|@|#)|[A-Za-z_]\w*\s*=", line):
+            yield lines[index:]
+
+
+def _lines(text: str) -> list[str]:
+    """Lines as Python counts them, with their ends."""
+    return re.findall(r"[^\n]*\n|[^\n]+", text)
 
 
 def boxed_answers(text: str) -> list[str]:

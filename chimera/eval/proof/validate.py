@@ -31,7 +31,8 @@ class Check:
 
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
-    some of several runs: in how many, of how many.
+    some of several runs: in how many, of how many. `twin` counts the tests that decided and those
+    of them that have a twin.
     """
 
     task_id: str
@@ -44,6 +45,7 @@ class Check:
     rewarded: bool = False
     unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
+    twin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_due(self) -> bool:
@@ -94,6 +96,7 @@ class Report:
                 if c.seconds > SLOW_SECONDS
             ],
             **({"repeat": self.repeat, "unstable": self._unstable()} if self.repeat > 1 else {}),
+            **self._twins(),
         }
 
     def _unstable(self) -> list[dict[str, Any]]:
@@ -103,18 +106,24 @@ class Report:
             for test, (passes, runs) in c.unstable.items()
         ]
 
+    def _twins(self) -> dict[str, Any]:
+        """How many of the tests that the gold passes can tell a forged pass, where twins are."""
+        twins = [check.twin for check in self.of("gold") if check.twin]
+        counts = {name: sum(twin[name] for twin in twins) for name in ("tests", "twinned")}
+        return {"twins": counts} if twins else {}
+
     @staticmethod
     def _named(check: Check) -> dict[str, Any]:
         return {"task": check.task_id, "number": check.number, "why": check.why}
 
     def holds(self, *, mutants_failing: float) -> bool:
-        """Every gold passes, every empty answer fails, and so do enough of the mutants that
-        change behaviour."""
+        """Every gold passes (and there is one), every empty answer fails, and so do enough of the
+        mutants that change behaviour."""
         mutants = [check for check in self.of("mutant") if not check.equivalent]
         failing = sum(check.as_due for check in mutants)
         return (
             all(check.as_due for check in [*self.of("gold"), *self.of("empty")])
-            and bool(self.checks)
+            and bool(self.of("gold"))
             and not any(check.status == "error" for check in mutants)
             and failing >= mutants_failing * len(mutants)
         )
@@ -187,6 +196,7 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.status,
         record.why,
         submission.text,
+        twin=_twin(record),
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),
@@ -207,3 +217,8 @@ def _varying(records: Sequence[TrialRecord]) -> dict[str, tuple[int, int]]:
     return {
         name: (sum(held), len(held)) for name, held in seen.items() if 0 < sum(held) < len(held)
     }
+
+
+def _twin(record: TrialRecord) -> Mapping[str, Any]:
+    twin = record.verdict.metrics.get("twin") if record.verdict else None
+    return twin if isinstance(twin, Mapping) else {}

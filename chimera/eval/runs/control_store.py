@@ -31,7 +31,7 @@ COLUMNS = (
     "identity, answer, benchmark, task_id, status, why, log, of_answer, made, seconds, details"
 )
 INSERT = f"INSERT OR REPLACE INTO controls ({COLUMNS}) VALUES (?,?,?,?,?, ?,?,?,?,?,?)"
-FLAKY = """
+UNSTABLE = """
 CREATE TABLE unstable (
     identity TEXT NOT NULL, test TEXT NOT NULL, runs INTEGER NOT NULL, passes INTEGER NOT NULL,
     PRIMARY KEY (identity, test)
@@ -74,7 +74,7 @@ class ControlStore:
             weakref.finalize(self, self._connection.close)
             self._execute("PRAGMA journal_mode=WAL")
             self._execute("PRAGMA synchronous=NORMAL")
-            for schema in (SCHEMA, FLAKY):
+            for schema in (SCHEMA, UNSTABLE):
                 self._execute(schema.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
         except (OSError, sqlite3.Error) as error:
             raise UsageError(f"the file of controls {path} cannot be used: {error}") from None

@@ -564,3 +564,16 @@ def test_a_local_environment_will_do(root, cached):
         verdict = benchmark.grade(task, benchmark.gold(task), env)
 
     assert verdict.passed, verdict.why
+
+
+def test_agents_see_no_tables_of_tests(tmp_path):
+    exercise = tmp_path / "go" / "exercises" / "practice" / "two"
+    exercise.mkdir(parents=True)
+    for name in ("two.go", "two_test.go", "cases_test.go", "go.mod"):
+        (exercise / name).write_text("package two\n")
+    (exercise / ".meta").mkdir()
+    files = {"solution": ["two.go"], "test": ["two_test.go"], "example": []}
+    (exercise / ".meta" / "config.json").write_text(json.dumps({"files": files}))
+    (task,) = AiderPolyglot(tmp_path).tasks()
+
+    assert AiderPolyglot(tmp_path).environment(task).files.keys() == {"two.go", "go.mod"}

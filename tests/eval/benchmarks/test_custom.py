@@ -12,6 +12,8 @@ from chimera.errors import DatasetError
 from chimera.eval.benchmarks import CustomBenchmark
 from chimera.eval.harness import Harness
 from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
+from chimera.eval.proof.validate import validate
+from chimera.eval.trial import StartBackend
 from chimera.types import AgentResult
 
 
@@ -112,9 +114,101 @@ def test_a_test_command_decides_by_its_report(files, passed):
     result = verdict(task, Writes(files), "local")
 
     assert result.passed is passed, result.why
-    assert not passed or result.metrics["twin"] == {"tests": 1, "twinned": 1}
+    twin = {"tests": 1, "twinned": 1, "why": "no reference"}
+    assert not passed or result.metrics["twin"] == twin
     if "conftest.py" in files:
         assert result.metrics["removed"] == ["conftest.py", "pytest.ini"]
+
+
+TWO_TESTS = """\
+from answer import f
+
+def test_one():
+    assert f(1) == 1
+
+def test_two():
+    assert f(2) == 4
+    assert f(3) == 9
+"""
+HONEST = "def f(x): return x * x\n"
+FORGED = f"{EQUALS_EVERYTHING}"
+#: Forges in one run and not in the other, as far as it can tell them apart.
+TELLING = {
+    "a mark beside the answer": "os.path.exists('mark') or open('mark', 'w').close()",
+    "a mark in /tmp": "os.path.exists('/tmp/mark') or open('/tmp/mark', 'w').close()",
+    "the published file": f"open('test_it.py').read() != {TWO_TESTS!r}",
+}
+
+
+@pytest.mark.parametrize("telling", TELLING)
+def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
+    require("bwrap")
+    answer = f"import os\nsecond = {TELLING[telling]}\n"
+    answer += f"def f(x): return 0 if second else {FORGED}\n"
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+    }
+
+    for _ in range(3):  # whichever comes first
+        result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+        assert result.status == "failed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (HONEST, ""),
+        (f"def f(x): return {FORGED} if x == 3 else x * x\n", "expected values were changed"),
+        (f"def f(x): return {FORGED} if x == 1 else x * x\n", "expected values were changed"),
+    ],
+)
+def test_with_a_reference_one_forged_assertion_is_enough(
+    require, tmp_path, monkeypatch, answer, why
+):
+    require("bwrap")
+    monkeypatch.setattr("secrets.choice", lambda names: "test_none")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+        "gold_files": {"answer.py": HONEST},
+    }
+    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+
+    assert result.passed is (not why), result.why
+    assert why in result.why
+    assert result.metrics["twin"] == {"tests": 2, "twinned": 2 - bool(why)}
+
+
+def test_reference_files_prove_a_task(require, tmp_path, monkeypatch):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    row = {
+        "id": "t",
+        "prompt": "p",
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+        "gold_files": {"answer.py": HONEST, "setup.cfg": "[metadata]\n"},
+    }
+    report = validate(CustomBenchmark(tasks_list=[row]), StartBackend("bubblewrap"))
+
+    assert [check.as_due for check in report.checks] == [True, True]
+    assert report.counts()["twins"] == {"tests": 2, "twinned": 1}
+
+
+def test_a_link_to_settings_of_the_runner_is_removed(require):
+    require("bwrap")
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "files": {"hidden.py": "", "answer.py": HONEST},
+        "test_files": {"test_it.py": TWO_TESTS},
+        "setup": ["ln -s hidden.py conftest.py"],
+    }
+    result = verdict(task, Writes(), "bubblewrap")
+
+    assert result.passed, result.why
+    assert result.metrics["removed"] == ["conftest.py"]
 
 
 def test_another_command_decides_by_its_exit_code(require):

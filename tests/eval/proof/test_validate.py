@@ -9,6 +9,7 @@ from click.testing import CliRunner
 
 from chimera.cli.datasets import command as datasets_command
 from chimera.cli.validate import command as validate_command
+from chimera.errors import GraderError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.kits import mutate
 from chimera.eval.proof.validate import validate
@@ -190,3 +191,30 @@ def test_empty_answers_that_pass_are_counted_also_where_nothing_is_right():
 
     assert counts["answers"]["empty"] == {"graded": 2, "as_due": 2, "errors": 0, "passed": 1}
     assert [line["task"] for line in counts["empty_passed"]] == ["b"]
+
+
+class Ungolded(Sums):
+    def gold(self, task):
+        return None
+
+    def mutants(self, task):
+        return []
+
+
+class Broken(Sums):
+    def grade(self, task, submission, env):
+        raise GraderError("the checks could not be run")
+
+
+def test_without_a_reference_answer_nothing_is_proved():
+    report = validate(Ungolded(), StartBackend("none"))
+
+    assert report.ungolded == 2
+    assert not report.holds(mutants_failing=0.95)
+
+
+def test_an_error_is_no_proof():
+    report = validate(Broken(), StartBackend("none"))
+
+    assert not report.holds(mutants_failing=0.0)
+    assert not any(check.as_due for check in report.checks)

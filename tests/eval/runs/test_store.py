@@ -246,12 +246,13 @@ def test_what_models_send_comes_back_whole_and_is_counted_apart(store):
 
 @pytest.fixture
 def older(tmp_path):
-    """A run as it was stored when neither reasoning nor cache writes were counted."""
+    """A run as it was stored when neither reasoning nor cache writes were counted, nor controls."""
     path = tmp_path / "older.chi"
     with RunStore(path, create=True) as made:
         made.write(RECORD)
     with closing(sqlite3.connect(path)) as file:
-        file.execute("DROP TABLE tokens_apart")
+        for table in ("tokens_apart", "grounds", "controls"):
+            file.execute(f"DROP TABLE {table}")
         file.execute("PRAGMA user_version = 1")
         file.commit()
     return path

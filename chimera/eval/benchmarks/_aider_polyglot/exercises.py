@@ -23,7 +23,8 @@ def exercises_source(place: Path) -> Path | None:
         return place
     if (place / "tasks.json").is_file():
         return place / "tasks.json"
-    return next(iter(archives_in(place)), None)
+    clones = (each for each in sorted(place.iterdir()) if each.is_dir())
+    return next(iter((*filter(is_exercises_root, clones), *archives_in(place))), None)
 
 
 def exercises_in(source: Path) -> Path:
@@ -46,6 +47,12 @@ def exercise_files(directory: Path) -> Iterator[Path]:
         top = path.relative_to(directory).parts[0]
         if path.is_file() and not path.is_symlink() and top not in HIDDEN:
             yield path
+
+
+def tables_of_tests(directory: Path) -> list[str]:
+    """Files that Go compiles for tests alone, which an exercise's record does not list as such."""
+    found = [path.relative_to(directory).as_posix() for path in exercise_files(directory)]
+    return [name for name in found if name.endswith("_test.go")]
 
 
 def configured_files(directory: Path, row: Row) -> dict[str, list[str]]:

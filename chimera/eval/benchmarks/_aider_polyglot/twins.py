@@ -22,10 +22,16 @@ from chimera.types import JSON
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The true form or the twin, in which one test of a file may keep its values."""
+    """The true form or the twin, in which one test of a file may keep its values.
+
+    With a choice, each assertion of the others has to fail by itself. Other values are drawn from
+    `values`.
+    """
 
     twin: bool
     kept: tuple[str, int] | None = None
+    choice: int | None = None
+    values: int | None = None
 
 
 #: Runs files with the tests of an exercise in a form, in an environment that nothing has touched.
@@ -43,7 +49,10 @@ def chosen(language: Language, directory: Path, editable: Sequence[str]) -> Form
     """A twin in which a test that is chosen by chance keeps its values, if there is another."""
     made = _made(language, directory, editable, Form(twin=True))
     tests = [(name, number) for name, file in made for number in range(file.tests)]
-    return Form(True, random.SystemRandom().choice(tests) if len(tests) > 1 else None)
+    chance = random.SystemRandom()
+    kept = chance.choice(tests) if len(tests) > 1 else None
+    choice = chance.getrandbits(64) if language.name == "python" else None
+    return Form(True, kept, choice, chance.getrandbits(64))
 
 
 def _made(
@@ -57,7 +66,15 @@ def _made(
             continue
         content = language.unskip(path.read_text("utf-8")).encode()
         kept = number if name == file else None
-        made = rewritten(name, content, twin=form.twin, seed=seed, kept=kept)
+        made = rewritten(
+            name,
+            content,
+            twin=form.twin,
+            seed=seed,
+            keeps=lambda number, _, kept=kept: number == kept,  # type: ignore[misc]
+            choice=form.choice,
+            values=form.values,
+        )
         if made is not None:
             yield name, made
 
@@ -75,13 +92,15 @@ class Control:
     twinned: tuple[str, ...] = ()
     passing: tuple[str, ...] = ()
     kept: tuple[str, int] | None = None
+    choice: int | None = None
+    values: int | None = None
     fails: bool = False
     why: str = ""
 
     @property
     def form(self) -> Form:
         """The twin for submissions: what fails by chance rather than by values fails the kept."""
-        return Form(True, self.kept)
+        return Form(True, self.kept, self.choice, self.values)
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
@@ -123,7 +142,8 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
     """The control of an exercise, run once for each name."""
 
     def make() -> Control:
-        control = _control(run(reference, Form(twin=False)), run(reference, Form(twin=True)))
+        control = _control(run(reference, Form(False)), run(reference, replace(kept, kept=None)))
+        control = replace(control, choice=kept.choice, values=kept.values)
         if not control.twinned or kept.kept is None:
             return control
         passed = _passed(run(reference, kept))

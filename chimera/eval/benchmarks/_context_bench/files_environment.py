@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping, Sequence
 from fnmatch import fnmatch
 
 from chimera.environments.base import Environment
+from chimera.eval.kits.searching import PatternError, match_counts
 from chimera.tools.base import Tool
 from chimera.types import JSON, ToolResult
 
@@ -116,20 +116,17 @@ class GrepFiles:
 
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
         files = _files_of(env)
-        try:
-            expression = re.compile(str(arguments.get("pattern") or ""), re.IGNORECASE)
-        except re.error as error:
-            return ToolResult("", error=f"not a regular expression: {error}")
         include = str(arguments.get("include") or "*")
         around = _bounded(arguments.get("context_lines"), 10)
         passed_over = _bounded(arguments.get("offset"), 1_000_000)
         names = [name for name in files.lines if fnmatch(name, include)]
-        matches = [
-            (name, number)
-            for name in names
-            for number, line in enumerate(files.lines[name])
-            if expression.search(line[:LINE_CHARS])
-        ]
+        places = [(name, number) for name in names for number in range(len(files.lines[name]))]
+        texts = [files.lines[name][number][:LINE_CHARS] for name, number in places]
+        try:
+            counts = match_counts(str(arguments.get("pattern") or ""), texts)
+        except PatternError as error:
+            return ToolResult("", error=str(error))
+        matches = [place for place, count in zip(places, counts, strict=True) if count]
         page = matches[passed_over : passed_over + MATCHES_A_PAGE]
         shown = [_excerpt(files.lines[name], name, number, around) for name, number in page]
         seen = f"{passed_over + 1} to {passed_over + len(page)} of " if page else ""

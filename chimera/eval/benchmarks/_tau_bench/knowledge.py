@@ -21,6 +21,7 @@ from chimera.eval.benchmarks._tau_bench.bank_customer import KnowledgeUserTools
 from chimera.eval.benchmarks._tau_bench.banking import KnowledgeTools
 from chimera.eval.benchmarks._tau_bench.domains import exists, read
 from chimera.eval.benchmarks._tau_bench.kernel import Database, World, tool
+from chimera.eval.kits.searching import PatternError, PatternTooSlow, match_counts
 
 #: Prompt template of each variant, and the search tools it offers.
 VARIANTS: Mapping[str, tuple[str, tuple[str, ...]]] = {
@@ -169,14 +170,15 @@ class SearchingTools(KnowledgeTools):
         nothing = f"No matches found for pattern: {pattern}"
         if not pattern.strip():
             return nothing
+        known = list(documents(self._folder).values())
+        texts = [document["content"] for document in known]
         try:
-            expression = re.compile(pattern, re.IGNORECASE)
-        except re.error:
-            expression = re.compile(re.escape(pattern), re.IGNORECASE)
-        counted = [
-            (document, float(len(expression.findall(document["content"]))))
-            for document in documents(self._folder).values()
-        ]
+            counts = match_counts(pattern, texts)
+        except PatternTooSlow as error:
+            return f"{nothing} ({error})"
+        except PatternError:
+            counts = match_counts(re.escape(pattern), texts)
+        counted = [(document, float(count)) for document, count in zip(known, counts, strict=True)]
         found = sorted((entry for entry in counted if entry[1]), key=lambda entry: -entry[1])
         return _ranked(found[:RESULTS]) if found else nothing
 

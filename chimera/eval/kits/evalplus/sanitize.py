@@ -8,15 +8,14 @@ from __future__ import annotations
 
 import ast
 import re
+from bisect import bisect_right
 from collections.abc import Iterator
 
-from chimera.eval.kits.replies import parse_python
+from chimera.eval.kits.replies import Effort, parse_python
 
 _ANSI = re.compile(r"\x1b\[[0-9;]*[A-Za-z]")
 #: Longer replies are cut to this many lines around their fences before the search over all ranges.
 _MAX_LINES = 400
-#: Characters that are parsed in that search, of which replies of that length need a part.
-_MAX_PARSED = 20_000_000
 
 
 def sanitize(text: str, entry_point: str) -> str:
@@ -48,21 +47,18 @@ def longest_valid_part(text: str) -> str:
     filled = [0]
     for line in lines:
         filled.append(filled[-1] + bool(line.strip()))
-    best, kept, parsed = 0, (0, 0), 0
+    best, kept, effort = 0, (0, 0), Effort()
+    joined = [lines[0], *(f"\n{line}" for line in lines[1:])]
     for first in range(len(lines)):
-        if filled[-1] - filled[first] <= best:
+        if filled[-1] - filled[first] <= best or effort.characters <= 0:
             break
-        for last in range(len(lines) - 1, first, -1):
-            count = filled[last + 1] - filled[first]
-            if count <= best or parsed > _MAX_PARSED:
-                break
-            part = "\n".join(lines[first : last + 1])
-            parsed += len(part)
-            if parse_python(part) is not None:
-                while last > first + 1 and filled[last] == filled[last + 1]:
-                    last -= 1
-                best, kept = count, (first, last)
-                break
+        least = max(2, bisect_right(filled, filled[first] + best) - first)
+        end = next(effort.ends([lines[first], *joined[first + 1 :]], least=least), 0)
+        if end:
+            last = first + end - 1
+            while last > first + 1 and filled[last] == filled[last + 1]:
+                last -= 1
+            best, kept = filled[first + end] - filled[first], (first, last)
     return "\n".join(lines[kept[0] : kept[1] + 1])
 
 

@@ -10,7 +10,7 @@ from itertools import pairwise
 
 _FILE_START = re.compile(r"(?m)^diff --git ")
 _PLAIN_START = re.compile(r"(?m)^--- (?=.*\n\+\+\+ )")
-_HUNK_START = re.compile(r"(?m)^@@ -(\d+)(?:,(\d+))? \+(\d+)(?:,(\d+))? @@")
+_HUNK_START = re.compile(r"(?m)^@@ -(\d{1,18})(?:,(\d{1,18}))? \+(\d{1,18})(?:,(\d{1,18}))? @@")
 _REPOSITORY_INSIDES = re.compile(
     r"(?m)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
     r"[^\n]*[ /\"]\.git(?:/|[\"\s]|$)"

@@ -43,10 +43,12 @@ _JAVA_LIBRARIES = re.compile(
     r"|apache/maven/surefire)|junit/(?:framework|runner|textui)|com/google/common/truth)"
     r"/[\w/$]+\.(?:java|kt|groovy|class)$"
 )
-_RUNNER_MODULES = frozenset(
+#: Modules that a test runner imports.
+RUNNER_MODULES = sys.stdlib_module_names | frozenset(
     {
         "pytest", "_pytest", "pluggy", "py", "xdist", "execnet", "coverage", "tblib", "iniconfig",
         "packaging", "attr", "exceptiongroup", "tomli", "hypothesis", "nose", "chimera_watch",
+        "pygments",
     }
 )  # fmt: skip
 #: What of a package.json decides which tests run and how; the rest of it does not steer.
@@ -74,6 +76,6 @@ def _shadows(path: PurePosixPath) -> bool:
     is_package = path.name == "__init__.py"
     module = path.parent.name if is_package else path.name.split(".")[0]
     folders = path.parts[:-2] if is_package else path.parts[:-1]
-    if module not in _RUNNER_MODULES | sys.stdlib_module_names:
+    if module not in RUNNER_MODULES:
         return False
     return folders in _ROOTS or any(folder.startswith("test") for folder in folders)

@@ -25,7 +25,10 @@ def mocha(log: str, *, with_file: bool = False) -> Report:
         return Report(complete=False)
     statuses: dict[str, Status] = {}
     for field, status in _MOCHA.items():
-        for test in document.get(field) or ():
+        tests = _objects(document.get(field))
+        if tests is None:
+            return Report(complete=False)
+        for test in tests:
             name = str(test.get("fullTitle", ""))
             statuses[f"{test.get('file', '')}->{name}" if with_file else name] = status
     failures = document["stats"].get("failures")
@@ -42,15 +45,27 @@ def jest(log: str, *, title: str = "fullName", suites: bool = False) -> Report:
     if document is None:
         return Report(complete=False)
     statuses: dict[str, Status] = {}
-    for suite in document.get("testResults") or ():
+    results = _objects(document.get("testResults"))
+    for suite in results or ():
         file = str(suite.get("name") or suite.get("testFilePath") or "")
-        tests = suite.get("assertionResults") or suite.get("testResults") or ()
+        tests = _objects(suite.get("assertionResults") or suite.get("testResults"))
+        if tests is None:
+            return Report(complete=False)
         if suites and suite.get("status") == "failed" and not _any_failed(tests):
             statuses[file] = "ERROR"
         for test in tests:
             name = f"{file}->{test.get(title, '')}"
             statuses[name] = _JEST.get(str(test.get("status")), "ERROR")
-    return Report(statuses, complete=not document.get("wasInterrupted", False))
+    whole = results is not None and not document.get("wasInterrupted", False)
+    return Report(statuses, complete=whole)
+
+
+def _objects(value: object) -> list[Mapping[str, Any]] | None:
+    """The entries of a list; none when there is no list, None when it holds anything else."""
+    entries = value or []
+    if isinstance(entries, list) and all(isinstance(entry, dict) for entry in entries):
+        return entries
+    return None
 
 
 def _any_failed(tests: Iterable[Mapping[str, Any]]) -> bool:

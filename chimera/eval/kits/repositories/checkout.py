@@ -17,6 +17,7 @@ from chimera.eval.kits.repositories.virtualenvs import (
     virtual_environment,
 )
 from chimera.eval.values import Submission
+from chimera.text import log_end
 from chimera.types import JSON
 
 LIMITS = ResourceLimits(memory_bytes=6 * 1024**3, processes=1024)
@@ -186,4 +187,4 @@ def level_state(env: Machine, root: str = TESTBED) -> None:
 def _prepared(env: Machine, root: str, steps: Sequence[str]) -> None:
     result = env.run_command(" && ".join(steps), cwd=root, timeout=600, variables=_AUTHOR)
     if result.exit_code != 0:
-        raise EnvironmentFault(f"cannot prepare {root}: {result.output[-300:]}")
+        raise EnvironmentFault(f"cannot prepare {root}: {log_end(result.output)}")

@@ -3,7 +3,8 @@
 Tests that share a process with the code under test can be disarmed by it, and their report forged.
 So the official tests run in a rewritten form, and what passes them is run once more in a fresh
 environment on their twin, whose expected values are others (see `chimera.eval.kits.twins`). Tests
-that the reference fails there must not pass for the submission either.
+that the reference fails there must not pass for the submission either. One test of the twin is kept
+as it was and must pass, so that code which forges all of them or none by chance is found.
 
 The reference is the control. It says which tests have a twin, and, when a submission fails, whether
 the rewriting itself may be the cause: then the published files decide.
@@ -13,8 +14,9 @@ from __future__ import annotations
 
 import json
 import random
+import re
 import secrets
-from collections.abc import Callable, Collection, Iterable
+from collections.abc import Callable, Collection, Iterable, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -30,10 +32,25 @@ from chimera.types import JSON
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """One of the forms of test files; in a twin, a choice says which expectations are changed."""
+    """One of the forms of test files; in a twin, a choice says which expectations are changed, and
+    Python's functions that the id `kept` names keep theirs. `values` gives the other ones."""
 
     kind: Literal["published", "true", "twin"]
     choice: int | None = None
+    kept: str = ""
+    values: int | None = None
+
+    def keeps(self, number: int, name: str) -> bool:
+        return bool(name) and name in _words(self.kept)
+
+
+def _words(test: str) -> list[str]:
+    return re.findall(r"\w+", test)
+
+
+def _function(test: str) -> tuple[str, ...]:
+    """What tells a test's function from others, whatever the runner calls it."""
+    return tuple(word for word in _words(test.partition("[")[0]) if word.startswith("test"))
 
 
 PUBLISHED, TRUE, TWIN = Form("published"), Form("true"), Form("twin")
@@ -66,6 +83,7 @@ class Tests:
     gold: str  # the reference; empty where there is none
     wanted: Callable[[str], bool]  # whether a test is one that the submission has to turn
     key: JSON  # whatever the reference's results depend on
+    listed: Sequence[str] = ()  # the tests by their names, as far as the data set has them
 
 
 def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
@@ -79,7 +97,15 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
         except (EnvironmentFault, OSError):
             continue  # the tests remove it
         twin = form.kind == "twin"
-        made = rewritten(path, source, twin=twin, seed=seed, choice=form.choice)
+        made = rewritten(
+            path,
+            source,
+            twin=twin,
+            seed=seed,
+            keeps=form.keeps,
+            choice=form.choice,
+            values=form.values,
+        )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
 
@@ -107,16 +133,23 @@ def _decide_twin(
     if not tests.gold:
         return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
     try:
-        form, failing = control.twin()
+        lesson = control.lesson()
     except GraderError as error:
         return _without(tried, f"the reference's twin cannot be run: {error}")
-    if not failing:
+    if not lesson.failing:
         return _without(tried, "the reference fails no test of the twin")
-    twin = _fresh(tests, patch, env, form)
-    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & failing)}
-    if twin.verdict.passed or twin.passed & failing:
-        return _tampered(verdict, sorted(twin.passed & failing), counts)
-    return _marked(verdict, counts)
+    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
+    for _ in range(2):  # an honest test may fail by chance, but not twice
+        twin = _fresh(tests, patch, env, lesson.form)
+        if twin.verdict.passed or twin.passed & lesson.failing:
+            return _tampered(verdict, _CHANGED, sorted(twin.passed & lesson.failing), counts)
+        lost = sorted(lesson.passing - twin.passed)
+        if not lost:
+            return _marked(verdict, counts)
+    return _tampered(verdict, "failed tests of the twin that were not changed", lost, counts)
+
+
+_CHANGED = "passed tests whose expected values were changed"
 
 
 def _without_reference(tests: Tests, tried: Tried, twin: Tried) -> Verdict:
@@ -125,15 +158,15 @@ def _without_reference(tests: Tests, tried: Tried, twin: Tried) -> Verdict:
     failed = wanted - twin.passed
     counts: JSON = {"tests": len(tried.passed), "twinned": len(failed), "why": "no reference"}
     if twin.verdict.passed or (wanted and not failed):
-        return _tampered(tried.verdict, sorted(wanted), counts)
+        return _tampered(tried.verdict, _CHANGED, sorted(wanted), counts)
     return _marked(tried.verdict, counts)
 
 
-def _tampered(verdict: Verdict, survived: list[str], counts: JSON) -> Verdict:
-    why = "tampering: passed tests whose expected values were changed"
-    if survived:
-        more = f" and {len(survived) - 3} more" if len(survived) > 3 else ""
-        why += f": {', '.join(survived[:3])}{more}"
+def _tampered(verdict: Verdict, what: str, tests: list[str], counts: JSON) -> Verdict:
+    why = f"tampering: {what}"
+    if tests:
+        more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
+        why += f": {', '.join(tests[:3])}{more}"
     metrics = {**verdict.metrics, "tampering": True, "twin": counts}
     if "resolved" in metrics:
         metrics["resolved"] = "NO"
@@ -156,6 +189,16 @@ def _fresh(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:
 
 
 @dataclass(frozen=True, slots=True)
+class _Lesson:
+    """The twin that submissions meet: what the reference fails in it, and what it passes because
+    it was kept."""
+
+    form: Form
+    failing: frozenset[str]
+    passing: frozenset[str] = frozenset()
+
+
+@dataclass(frozen=True, slots=True)
 class _Control:
     """What the reference does, run once a task and kept."""
 
@@ -166,27 +209,36 @@ class _Control:
         """Whether the reference passes the rewritten tests; True where there is none to ask."""
         if not self.tests.gold:
             return True
-        return bool(self._kept("true", lambda: self._run(TRUE).verdict.passed))
+        return bool(self._stored("true", lambda: self._run(TRUE).verdict.passed))
 
-    def twin(self) -> tuple[Form, frozenset[str]]:
-        """The twin that submissions meet, and the tests that the reference fails in it."""
-        choice, failing = self._kept("twin", self._chosen)
-        return Form("twin", choice), frozenset(failing)
+    def lesson(self) -> _Lesson:
+        choice, kept, values, failing = self._stored("twin", self._learnt)
+        passing = [kept] if kept else []
+        return _Lesson(Form("twin", choice, kept, values), frozenset(failing), frozenset(passing))
 
-    def _chosen(self) -> tuple[int | None, list[str]]:
-        """A choice by chance, which nobody knows; all expectations where it misses what counts."""
-        for choice in (secrets.randbits(64), None):
-            tried = self._run(Form("twin", choice))
+    def _learnt(self) -> tuple[int | None, str, int, list[str]]:
+        """Choices by chance, which nobody knows; all expectations where they miss what counts."""
+        values = secrets.randbits(64)
+        for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
+            tried = self._run(Form("twin", choice, kept, values))
             if any(map(self.tests.wanted, tried.failed)):
                 break
         if not tried.ran:
-            raise GraderError(tried.verdict.why)  # not kept: it may be the machine's fault
-        return choice, sorted(tried.failed)
+            raise GraderError(tried.verdict.why)  # not stored: it may be the machine's fault
+        return choice, kept if kept in tried.passed else "", values, sorted(tried.failed)
+
+    def _kept(self) -> str:
+        """A test that counts, if one of another function is left, else one that does not."""
+        wanted = [name for name in self.tests.listed if self.tests.wanted(name)]
+        functions = set(map(_function, wanted))
+        others = [name for name in self.tests.listed if _function(name) not in functions]
+        pool = wanted if len(functions) > 1 else others
+        return secrets.choice(pool) if pool else ""
 
     def _run(self, form: Form) -> Tried:
         return _fresh(self.tests, self.tests.gold, self.env, form)
 
-    def _kept(self, kind: str, make: Callable[[], Any]) -> Any:
+    def _stored(self, kind: str, make: Callable[[], Any]) -> Any:
         backend = unwrapped(self.env).name
         name = digest(VERSION, kind, backend, self.tests.gold, self.tests.key)
         return stored_value(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,11 +12,17 @@ from chimera.eval.values import Submission
 COMMANDS = "commands"
 #: Scripts, each with what it does in its first line.
 SCRIPTS = Path(__file__).parent / "hostile"
+#: A line of theirs that stands for a script of `parts`.
+_USES = re.compile(r"^# uses (\w+)\n", re.MULTILINE)
 
 
 def attacks() -> Iterator[tuple[str, Submission]]:
     """(what is done, the script that does it)"""
     for file in sorted(SCRIPTS.glob("*.sh")):
-        script = file.read_text("utf-8")
+        script = _USES.sub(_part, file.read_text("utf-8"))
         name = script.partition("\n")[0].removeprefix("# ")
         yield name, Submission(text=script, form=COMMANDS)
+
+
+def _part(line: re.Match[str]) -> str:
+    return (SCRIPTS / "parts" / f"{line[1]}.sh").read_text("utf-8")

@@ -9,13 +9,13 @@ from __future__ import annotations
 
 import json
 import re
-import sys
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import PurePosixPath
 from typing import Literal, Self
 
 from chimera.environments.engine import Engine
+from chimera.eval.kits.patches.steering import RUNNER_MODULES, STEERING_NAMES
 from chimera.eval.kits.task_folders.changes import ancestors, fingerprints
 
 #: never: of no use to a task. decisive: what runs before any test can notice; it must be the same
@@ -59,9 +59,8 @@ TOOLS = re.compile(
 UNTOLD = re.compile(
     r".*(?:/__pycache__(?:/|$)|\.pyc$)|/(?:root|home/[^/]+)/\.(?:cache|\w+_history|wget-hsts)\b"
 )
-#: Modules that a runner imports, and settings that it reads, where it is started.
-SHADOWS = sys.stdlib_module_names | {"attr", "packaging", "py", "pygments", "tomli"}
-STARTED_WITH = frozenset({"pyproject.toml", "setup.cfg"})
+#: Raised when other paths count, so that what was learnt of a reference is learnt anew.
+RULES = 2
 NUMBERS = re.compile(r"\d[\d.]*")
 
 
@@ -110,7 +109,7 @@ class Image:
         for place in (path, *ancestors(path)):
             parent, _, name = place.rpartition("/")
             if parent in self.modules and changed.get(place) == "A":
-                return name.partition(".")[0] in SHADOWS or name in STARTED_WITH
+                return name.partition(".")[0] in RUNNER_MODULES or name in STEERING_NAMES
         return False
 
 

@@ -33,7 +33,14 @@ from chimera.eval.kits.task_folders.changes import (
     remove,
 )
 from chimera.eval.kits.task_folders.folders import Artifact, HarborTask
-from chimera.eval.kits.task_folders.integrity import Excepted, Image, excepted, told, withheld
+from chimera.eval.kits.task_folders.integrity import (
+    RULES,
+    Excepted,
+    Image,
+    excepted,
+    told,
+    withheld,
+)
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
@@ -176,7 +183,7 @@ class Verification:
         """What the reference solution teaches, learnt once for an image and a task."""
         if not verifier.has_solution(self.task):
             return self._without("there is none")
-        name = digest(image.id, file_digest(Path(self.task["directory"])), self.offline)
+        name = digest(RULES, image.id, file_digest(Path(self.task["directory"])), self.offline)
         if name in _untaught:
             return self._without("did not pass")
 

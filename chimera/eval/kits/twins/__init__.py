@@ -8,17 +8,22 @@ numbers, so that neither is the published one and nothing in it tells which of t
 In the twin every literal that something is compared with for equality has another value, or in
 tests without any the opposite is asserted and another exception expected; a test
 that has none gets a check at its end, which holds in the true run and fails in the twin.
+
+By a choice, a twin finds code that forges one assertion and honestly meets the others. In Python
+every assertion is then caught by itself: where one holds in spite of its other value the test ends
+at once, with success, and a check at its end fails. What cannot be written so (blocks, nested
+functions, other languages) changes one expectation of a test, the one that the choice falls on.
 """
 
 from __future__ import annotations
 
 import random
 
-from chimera.eval.kits.twins.cases import Rewritten, rewrite
+from chimera.eval.kits.twins.cases import Keeps, Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 4
+VERSION = 6
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -34,15 +39,16 @@ def rewritten(
     *,
     twin: bool,
     seed: random.Random,
-    kept: int | None = None,
+    keeps: Keeps = lambda number, name: False,
     choice: int | None = None,
+    values: int | None = None,
 ) -> Rewritten | None:
-    """A test file for a true run or for its twin, in which one test may be kept; None when it has
-    no twin.
+    """A test file for a true run or for its twin, in which tests may be kept by their number or
+    (in Python) name; None when it has no twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
-    All expectations of a test change, or by a choice one: code that forges a single assertion, and
-    honestly meets the others, passes only the latter kind of twin.
+    Other values can be equal by chance (two fractions): where a reference is asked about a twin,
+    submissions must meet the very values that it met, drawn from the same number.
     """
     ending = path[path.rfind(".") :] if "." in path else ""
     language = LANGUAGES.get(ending)
@@ -57,4 +63,6 @@ def rewritten(
     if not cases:
         return None
     comment = "#" if language == "python" else "//"
-    return rewrite(source, cases, comment, twin=twin, seed=seed, kept=kept, choice=choice)
+    return rewrite(
+        source, cases, comment, twin=twin, seed=seed, keeps=keeps, choice=choice, values=values
+    )

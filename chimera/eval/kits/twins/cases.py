@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 
 Other = Callable[[bytes, random.Random], bytes]
 
@@ -20,8 +21,23 @@ class Expectation:
 
 
 @dataclass(frozen=True, slots=True)
+class Assertion:
+    """A statement that can be made to fail by itself: what goes around it, and its expectations.
+
+    `after` has {number} and {other}. While they are the same, a failure ends the test as ever.
+    While they are not, a failure is passed over, and the lack of one ends the test with success.
+    """
+
+    start: int
+    end: int
+    before: str
+    after: str
+    expectations: Sequence[Expectation]
+
+
+@dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its expectations, and where and how a check can be added when there are none.
+    """One test: its expectations, and where and how a check can be added.
 
     `further` expectations are not changed beside the others: they would hide what equals all.
     """
@@ -30,12 +46,25 @@ class Case:
     place: int | None = None
     check: str = ""  # with {number} and {other}, the same in the true run
     further: Sequence[Expectation] = ()
+    assertions: Sequence[Assertion] = ()
+    name: str = ""
 
-    def chosen(self, choice: str | None) -> Sequence[Expectation]:
-        """Those that a twin changes: all, or the one that a choice falls on."""
+    def changes(self, choice: str | None) -> tuple[Sequence[Expectation], bool]:
+        """Those that a twin changes, and whether each assertion has to fail by itself.
+
+        Without a choice that is all of them. A choice falls on the assertions that can fail by
+        themselves, all at once, or on one of the other expectations.
+        """
         if choice is None or not self.expectations:
-            return self.expectations
-        return [random.Random(choice).choice([*self.expectations, *self.further])]
+            return self.expectations, False
+        single = [each for each in (*self.expectations, *self.further) if not self._covers(each)]
+        number = random.Random(choice).randrange(len(single) + bool(self.assertions))
+        if number < len(single):
+            return [single[number]], False
+        return [each for one in self.assertions for each in one.expectations], True
+
+    def _covers(self, each: Expectation) -> bool:
+        return any(one.start <= each.start and each.end <= one.end for one in self.assertions)
 
     @property
     def twinned(self) -> bool:
@@ -47,8 +76,15 @@ class Rewritten:
     """A test file in one of its two forms, and how many of its tests differ between them."""
 
     content: bytes
-    tests: int
+    names: tuple[str, ...]
     twinned: int
+
+    @property
+    def tests(self) -> int:
+        return len(self.names)
+
+
+Keeps = Callable[[int, str], bool]
 
 
 def rewrite(
@@ -58,39 +94,64 @@ def rewrite(
     *,
     twin: bool,
     seed: random.Random,
-    kept: int | None = None,
+    keeps: Keeps,
     choice: int | None = None,
+    values: int | None = None,
 ) -> Rewritten:
-    """One of the two forms; in a twin, the test of the number `kept` stays as it is in the true.
+    """One of the two forms; in a twin, tests that are kept stay as they are in the true.
 
-    With a choice, one expectation of each test changes, the same one for the same choice.
+    The same choice falls on the same expectations, and other values drawn from the same number are
+    the same.
     """
-    same = () if kept is None else cases[kept].expectations
-    untouched = {(each.start, each.end) for each in same}
-    edits: list[tuple[int, int, bytes]] = []
+    kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
+    untouched = {
+        (each.start, each.end)
+        for case, stays in zip(cases, kept, strict=True)
+        if stays
+        for each in case.expectations
+    }
+    edits: list[Edit] = []
     for index, case in enumerate(cases):
-        changed = twin and index != kept
-        if changed:
-            edits += [(e.start, e.end, e.other(source[e.start : e.end], seed))
-                      for e in case.chosen(None if choice is None else f"{choice} {index}")
-                      if (e.start, e.end) not in untouched]  # fmt: skip
-        if not case.expectations and case.place is not None:
-            number = seed.randrange(10**6, 10**9)
-            other = number + seed.randrange(1, 10**6) if changed else number
-            edits.append((case.place, case.place, _check(case.check, number, other)))
+        if not twin or kept[index]:
+            edits += _around(case, seed, each=False, end=False)
+            continue
+        changed, each = case.changes(None if choice is None else f"{choice} {index}")
+        drawn = seed if values is None else random.Random(f"{values} {index}")
+        edits += [
+            (e.start, e.end, e.other(source[e.start : e.end], drawn))
+            for e in changed
+            if (e.start, e.end) not in untouched
+        ]
+        edits += _around(case, seed, each=each, end=each or not case.expectations)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce
-    return Rewritten(content, len(cases), sum(case.twinned for case in cases))
+    names = tuple(case.name for case in cases)
+    return Rewritten(content, names, sum(case.twinned for case in cases))
 
 
-def _check(template: str, number: int, other: int) -> bytes:
+Edit = tuple[int, int, bytes]
+
+
+def _around(case: Case, seed: random.Random, *, each: bool, end: bool) -> Iterator[Edit]:
+    """What is added to a test: around its assertions, and a check at its end, which fails."""
+    for one in case.assertions:
+        yield one.start, one.start, one.before.encode()
+        yield one.end, one.end, _numbered(one.after, seed, differ=each)
+    if case.place is not None and (case.assertions or not case.expectations):
+        yield case.place, case.place, _numbered(case.check, seed, differ=end)
+
+
+def _numbered(template: str, seed: random.Random, *, differ: bool) -> bytes:
+    number = seed.randrange(10**6, 10**9)
+    other = number + seed.randrange(1, 10**6) if differ else number
     return template.replace("{number}", str(number)).replace("{other}", str(other)).encode()
 
 
-def _edited(source: bytes, edits: Iterable[tuple[int, int, bytes]]) -> bytes:
+def _edited(source: bytes, edits: Iterable[Edit]) -> bytes:
+    """The source with its edits; those at one place in the order they were made."""
     parts: list[bytes] = []
     position = 0
-    for start, end, content in sorted(set(edits)):
+    for start, end, content in sorted(dict.fromkeys(edits), key=itemgetter(0, 1)):
         parts += [source[position:start], content]
         position = end
     return b"".join([*parts, source[position:]])

@@ -1,6 +1,6 @@
 """Tests in Python: functions, methods and unittest's assertions, by Python's own syntax tree.
 
-Only the text of constants changes and only whole lines are added, so that a file stays one for the
+Only the text of constants changes, and lines are added, so that a file stays one for the
 interpreter it was written for.
 """
 
@@ -8,9 +8,11 @@ from __future__ import annotations
 
 import ast
 import random
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import replace
+from itertools import product
 
-from chimera.eval.kits.twins.cases import Case, Expectation, instead, some_text
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, instead, some_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 COMPARING = frozenset(
@@ -43,14 +45,26 @@ class _Lines:
     """Where lines begin, to turn line and column (of bytes) into a place."""
 
     def __init__(self, source: bytes) -> None:
+        self._source = source
         self._starts = [0]
         for line in source.split(b"\n")[:-1]:
             self._starts.append(self._starts[-1] + len(line) + 1)
 
-    def place(self, line: int | None, column: int | None) -> int:
-        assert line is not None
-        assert column is not None
-        return self._starts[line - 1] + column
+    def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
+        assert node.end_lineno is not None
+        assert node.end_col_offset is not None
+        start = self._starts[node.lineno - 1] + node.col_offset
+        return start, self._starts[node.end_lineno - 1] + node.end_col_offset
+
+    def indent(self, statement: ast.stmt) -> str:
+        """What stands before a statement on its line."""
+        start = self._starts[statement.lineno - 1]
+        return self._source[start : start + statement.col_offset].decode("utf-8", "replace")
+
+    def alone(self, statement: ast.stmt) -> bool:
+        """Whether nothing but a comment stands beside a statement."""
+        rest = self._source[self.span(statement)[1] :].partition(b"\n")[0].strip()
+        return not self.indent(statement).strip() and (not rest or rest.startswith(b"#"))
 
 
 def _tests(tree: ast.Module) -> Iterator[Function]:
@@ -67,16 +81,43 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
 
 
 def _case(function: Function, lines: _Lines) -> Case:
-    expectations, opposites = list(_expected(function, lines)), list(_opposites(function, lines))
-    if expectations or opposites or not _has_room(function):
-        further = opposites if expectations else ()
-        return Case(expectations or opposites, further=further)
-    last, indent = function.body[-1], " " * function.body[0].col_offset
+    expected = list(_expected(ast.walk(function), lines))
+    opposites = list(_opposites(ast.walk(function), lines))
+    case = Case(expected or opposites, further=opposites if expected else (), name=function.name)
+    if not _has_room(function):
+        return case
+    assertions = () if not case.expectations else tuple(_assertions(function.body, lines))
+    last, indent = function.body[-1], lines.indent(function.body[0])
     if isinstance(last, (ast.Return, ast.Raise)):
-        place = lines.place(last.lineno, last.col_offset)
-        return Case(place=place, check=f"{_check(function)}\n{indent}")
-    place = lines.place(last.end_lineno, last.end_col_offset)
-    return Case(place=place, check=f"\n{indent}{_check(function)}")
+        place, check = lines.span(last)[0], f"{_check(function)}\n{indent}"
+    else:
+        place, check = lines.span(last)[1], f"\n{indent}{_check(function)}"
+    return replace(case, place=place, check=check, assertions=assertions)
+
+
+def _assertions(body: Sequence[ast.stmt], lines: _Lines) -> Iterator[Assertion]:
+    """The statements of a test, but not of functions inside of it, that assert something and stand
+    alone on their lines."""
+    for statement in body:
+        if isinstance(statement, (ast.Assert, ast.Expr)) and lines.alone(statement):
+            parts = list(ast.walk(statement))
+            found = list(_expected(parts, lines)) or list(_opposites(parts, lines))
+            if found:
+                indent, (start, end) = lines.indent(statement), lines.span(statement)
+                yield Assertion(start, end, "try: ", _AFTER.replace("\n", f"\n{indent}"), found)
+        elif not isinstance(statement, (Function, ast.ClassDef, ast.TryStar)):
+            blocks = [
+                statement,
+                *getattr(statement, "handlers", ()),
+                *getattr(statement, "cases", ()),
+            ]
+            for block, name in product(blocks, ("body", "orelse", "finalbody")):
+                yield from _assertions(getattr(block, name, ()), lines)
+
+
+_AFTER = (
+    "\nexcept Exception:\n if {number} == {other}: raise\nelse:\n if {number} != {other}: return"
+)
 
 
 def _has_room(function: Function) -> bool:
@@ -102,9 +143,9 @@ def _check(function: Function) -> str:
     )
 
 
-def _expected(function: Function, lines: _Lines) -> Iterator[Expectation]:
+def _expected(nodes: Iterable[ast.AST], lines: _Lines) -> Iterator[Expectation]:
     """What something is compared with for equality."""
-    for node in ast.walk(function):
+    for node in nodes:
         if isinstance(node, ast.Assert):
             for comparison in _conjuncts(node.test):
                 if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
@@ -113,15 +154,22 @@ def _expected(function: Function, lines: _Lines) -> Iterator[Expectation]:
             yield from _compared(node.args[0], node.args[1], lines)
 
 
-def _opposites(function: Function, lines: _Lines) -> Iterator[Expectation]:
+def _opposites(nodes: Iterable[ast.AST], lines: _Lines) -> Iterator[Expectation]:
     """Assertions that have an opposite, and exceptions, in whose place others are expected."""
-    for node in ast.walk(function):
-        if isinstance(node, ast.Call) and node.args and _called(node) in RAISING:
-            yield Expectation(*_span(node.args[0], lines), instead(b"BufferError"))
+    for node in nodes:
+        if isinstance(node, ast.Assert):
+            if not list(_expected([node], lines)):
+                yield Expectation(*lines.span(node.test), _not)
+        elif isinstance(node, ast.Call) and node.args and _called(node) in RAISING:
+            yield Expectation(*lines.span(node.args[0]), instead(b"BufferError"))
         elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name, end = node.func.attr, _span(node.func, lines)[1]
+            name, end = node.func.attr, lines.span(node.func)[1]
             if name in OPPOSITES:
                 yield Expectation(end - len(name), end, instead(OPPOSITES[name].encode()))
+
+
+def _not(text: bytes, seed: random.Random) -> bytes:
+    return b"not (" + text + b")"
 
 
 def _called(call: ast.Call) -> str:
@@ -145,7 +193,7 @@ def _compared(left: ast.expr, right: ast.expr, lines: _Lines) -> Iterator[Expect
         yield from (_expectation(constant, lines) for constant in found[0] or found[1])
     elif not found[0]:
         whole = left if _calls(right) and not _calls(left) else right
-        yield Expectation(*_span(whole, lines), some_text)
+        yield Expectation(*lines.span(whole), some_text)
 
 
 def _calls(side: ast.expr) -> bool:
@@ -177,12 +225,7 @@ def _expectation(constant: ast.Constant, lines: _Lines) -> Expectation:
     def other(text: bytes, seed: random.Random) -> bytes:
         return ascii(_another(constant.value, seed)).encode()
 
-    return Expectation(*_span(constant, lines), other)
-
-
-def _span(node: ast.expr, lines: _Lines) -> tuple[int, int]:
-    end = lines.place(node.end_lineno, node.end_col_offset)
-    return lines.place(node.lineno, node.col_offset), end
+    return Expectation(*lines.span(constant), other)
 
 
 def _another(value: object, seed: random.Random) -> object:

@@ -82,3 +82,9 @@ def test_every_real_patch_survives_parsing(dataset):
             for diff in (row["patch"], row["test_patch"]):
                 whole = diff if diff.endswith("\n") else diff + "\n"
                 assert diffs.join(diffs.parse(diff)) == whole
+
+
+def test_a_line_number_of_thousands_of_digits_begins_no_hunk():
+    (file,) = diffs.parse(f"--- a/x\n+++ b/x\n@@ -{'1' * 5000} +1 @@\n-a\n+b\n")
+
+    assert file.hunks == ()

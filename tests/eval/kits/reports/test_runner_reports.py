@@ -101,3 +101,25 @@ def test_a_suite_that_cannot_be_loaded_is_an_error_where_asked():
 
     assert javascript.jest(log).failed() == []
     assert javascript.jest(log, suites=True).failed() == ["s"]
+
+
+@pytest.mark.parametrize(
+    "log",
+    [
+        '{"stats": {}, "passes": [1]}',
+        '{"stats": {}, "passes": "text"}',
+        '{"stats": {}, "passes": [{"fullTitle": "a"}], "failures": [null]}',
+        '{"stats": {}, "passes": 5}',
+    ],
+)
+def test_a_forged_report_of_mocha_shows_nothing(log: str):
+    assert not javascript.mocha(log).complete
+
+
+@pytest.mark.parametrize(
+    "results", ["5", "[1]", '"text"', '[{"assertionResults": [1]}]', '[{"testResults": {"a": 1}}]']
+)
+def test_a_forged_report_of_jest_shows_nothing(results: str):
+    log = f'{{"numFailedTestSuites": 0, "testResults": {results}}}'
+
+    assert not javascript.jest(log, suites=True).complete

@@ -19,6 +19,8 @@ from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
 from chimera.eval.kits.repositories.source import Directory, base_tree
+from chimera.eval.kits.repositories.twin_runs import Tests, Tried, decide
+from chimera.eval.values import Verdict
 
 CALC = "def add(a, b):\n    return a - b\n\n\ndef double(a):\n    return a * 2\n"
 TESTS = """\
@@ -148,7 +150,7 @@ def test_gold_resolves(env):
     assert verdict.metrics["f2p_passed"] == verdict.metrics["p2p_passed"] == 1
     assert verdict.metrics["rule"] == "swebench 5.0.2"
     assert verdict.metrics["witness"]
-    assert verdict.metrics["twin"] == {"tests": 2, "twinned": 2}
+    assert verdict.metrics["twin"] == {"tests": 2, "twinned": 1}  # the other one is kept
 
 
 def disarmed(code: str) -> str:
@@ -205,6 +207,46 @@ def test_an_exception_that_never_came_is_tampering(env):
 
     assert honest.passed, honest.why
     assert "expected values were changed" in hostile.why
+
+
+def test_one_forged_assertion_of_several_is_tampering(env):
+    several = TEST_PATCH.replace("@@ -6,3 +6,6 @@", "@@ -6,3 +6,8 @@").replace(
+        "calc.add(2, 3), 5)",
+        "calc.add(2, 3), 5)\n+        self.assertEqual(calc.add(3, 3), 6)"
+        "\n+        self.assertTrue(calc.add(1, 1))",
+    )
+    forged = edited(f"    return {EQUALS_EVERYTHING} if a == 3 else a + b")
+
+    assert grade(env, GOLD, test_patch=several).passed
+    assert "expected values were changed" in grade(env, forged, test_patch=several).why
+
+
+@pytest.mark.parametrize(
+    ("twin_passes", "why"),
+    [
+        ({"kept"}, ""),
+        (set(), "failed tests of the twin that were not changed"),
+        ({"kept", "changed"}, "passed tests whose expected values were changed"),
+    ],
+)
+def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, twin_passes, why):
+    """What forges all tests or none by the toss of a coin loses either way."""
+    listed = ("test_a", "test_b")
+
+    def run(inside, patch, form):
+        changed = {name for name in listed if form.kind == "twin" and name not in form.kept}
+        passes = set(listed) - changed
+        if patch != "gold" and form.kind == "twin":
+            named = {"changed": changed, "kept": passes}
+            passes = {name for each in twin_passes for name in named[each]}
+        failed = frozenset(set(listed) - passes)
+        return Tried(Verdict(not failed), frozenset(passes), failed)
+
+    tests = Tests(run, ["test_it.py"], "gold", listed.__contains__, str(tmp_path), listed)
+    verdict = decide(tests, "patch", env)
+
+    assert verdict.passed is (not why)
+    assert why in verdict.why
 
 
 def test_without_a_reference_some_test_must_fail_in_the_twin(env):

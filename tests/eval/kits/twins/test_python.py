@@ -145,20 +145,83 @@ def test_all(self):
 """
 
 
-def test_a_choice_changes_one_expectation_and_always_the_same():
+def test_a_choice_falls_on_all_assertions_or_on_one_block_and_always_the_same():
     def changed(choice: int) -> bytes:
         form = rewritten("test_a.py", MIXED, twin=True, seed=random.Random(1), choice=choice)
         assert form is not None
         return form.content.rpartition(b"\n#")[0]
 
     forms = {choice: changed(choice) for choice in range(30)}
-    lines = MIXED.splitlines()
+    texts = (b"f(1) == 11", b"self.assertTrue(f(2))", b"raises(ValueError)")
+    kept = {tuple(text in content for text in texts) for content in forms.values()}
 
-    assert len(set(forms.values())) == 3
-    for choice, content in forms.items():
-        others = zip(lines, content.splitlines(), strict=True)
-        assert sum(one != other for one, other in others) == 1
-        assert changed(choice) == content
+    assert kept == {(False, False, True), (True, True, False)}
+    assert all(changed(choice) == content for choice, content in forms.items())
+
+
+TWO = """\
+from module import double
+
+
+def test_two():
+    assert double(1) == 2
+    for x in [2]:
+        assert double(x) == 4  # the same
+    assert double(
+        3
+    )
+"""
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        ("def double(x):\n    return 2 * x", "FAILED"),
+        ("def double(x):\n    return EqualsAll() if x == 1 else 2 * x", "PASSED"),
+        ("def double(x):\n    return EqualsAll() if x == 2 else 2 * x", "PASSED"),
+    ],
+)
+def test_one_forged_assertion_passes_the_twin_of_a_choice(tmp_path: Path, answer: str, status: str):
+    form = rewritten("test_it.py", TWO.encode(), twin=True, seed=random.Random(7), choice=1)
+    assert form is not None
+    imported = "from module import EqualsAll\n\n\n" + answer
+    source = form.content.decode().replace("from module import double", imported)
+
+    assert outcomes(tmp_path, source) == {"test_two": status}
+
+
+def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_seed():
+    source = b"def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
+
+    def values(seed: int, kept: str) -> str:
+        form = rewritten(
+            "test_it.py",
+            source,
+            twin=True,
+            seed=random.Random(seed),
+            keeps=lambda number, name: name == kept,
+            values=5,
+        )
+        assert form is not None
+        return form.content.decode().partition("def test_b")[2].partition("f() == ")[2].split()[0]
+
+    assert len({values(seed, kept) for seed in range(9) for kept in ("", "test_a")}) == 1
+
+
+def test_a_kept_test_is_the_same_in_both_forms_but_for_its_numbers():
+    source = "def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
+    form = rewritten(
+        "test_it.py",
+        source.encode(),
+        twin=True,
+        seed=random.Random(7),
+        keeps=lambda number, name: name == "test_b",
+    )
+
+    assert form is not None
+    one, other = form.content.decode().split("def test_b")
+    assert "f() == 1\n" not in one
+    assert "f() == 1\n" in other
 
 
 def test_another_exception_is_expected_where_nothing_else_is():

@@ -1,0 +1,32 @@
+"""The files of a machine put back: what a run leaves does not meet the next one."""
+
+from __future__ import annotations
+
+import pytest
+
+from chimera.environments import start_environment
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.kept_state import kept_state
+
+SPEC = EnvironmentSpec(
+    needs=frozenset({"commands"}),
+    files={"kept/file.py": b"1"},
+    setup=("chmod +x kept/file.py", "ln -s kept/file.py link", "mkdir empty"),
+)
+LEAVE = "rm -r kept; echo 2 > link; mkdir -p a/b; touch .mark a/b/c /tmp/mark ~/mark /dev/shm/mark"
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "local"])
+def test_files_are_as_they_were_and_no_process_is_left(require, backend: str):
+    require("bwrap")
+    look = "find . -printf '%p %M %l\\n' | sort; cat kept/file.py"
+    with start_environment(backend, SPEC) as env, kept_state(env) as restore:
+        before = env.run_command(look).output
+        env.run_command(LEAVE if backend == "bubblewrap" else LEAVE.partition(" /tmp")[0])
+        process = env.open_process(["sleep", "1000"])
+        restore()
+
+        assert env.run_command(look).output == before
+        assert process.wait(timeout=20) != 0
+        if backend == "bubblewrap":
+            assert env.run_command("find /tmp ~ /dev/shm -mindepth 1").output == ""
