@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from chimera.eval.runs.atif import trajectory_document
 
 from chimera.agents import create_agent
 from chimera.agents.coding import CODING_AGENTS
@@ -23,7 +24,6 @@ from chimera.agents.coding.layers import architecture
 from chimera.environments import EnvironmentSpec, available, start_environment
 from chimera.eval.benchmarks.custom import CustomBenchmark
 from chimera.eval.harness import Harness
-from chimera.eval.runs.atif import trajectory_document
 from chimera.eval.runs.files import SUFFIX
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
