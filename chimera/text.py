@@ -72,6 +72,13 @@ def first_line(text: str, most: int = 100) -> str:
     return one_line(text.strip().partition("\n")[0], most)
 
 
+def log_end(log: str, most: int = 2000) -> str:
+    """The end of a log, its last line first: that says why, and lists show one line."""
+    end = log.strip()[-most:]
+    last = end.rpartition("\n")[2]
+    return end if last == end else f"{last}\n{end}"
+
+
 def file_name(text: str) -> str:
     """`text` as the name of a file: ASCII letters, digits and "-_." alone, never a path."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", text[:200])

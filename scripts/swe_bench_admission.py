@@ -46,6 +46,12 @@ def admitted(line: dict[str, dict[str, dict[str, object]]]) -> bool:
     return runs["gold"]["passed"] is True and all(passed is False for passed in others)
 
 
+def base_files(line: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
+    """Of the files that the row's patches change: how many are known to be the base commit's."""
+    known = line["runs"]["gold"].get("metrics", {}).get("base_files")
+    return f"(base files: {known})" if known else ""
+
+
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
@@ -68,7 +74,7 @@ def main() -> None:
             lines.append(line)
             with options.results.open("a") as stream:
                 stream.write(json.dumps(line) + "\n")
-            print(task["id"], "admitted" if admitted(line) else "not admitted", flush=True)
+            print(task["id"], "admitted" if admitted(line) else "not admitted", base_files(line))
     if options.record:
         record = json.loads(options.record.read_text()) if options.record.exists() else {}
         record[options.environment] = sorted(line["id"] for line in lines if admitted(line))

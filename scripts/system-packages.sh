@@ -26,9 +26,14 @@ if [ "${1:-demo}" = test ]; then
     )
 fi
 
+# A program that is on the PATH and does not run (a version manager's proxy without a toolchain) is missing.
+runs() {
+    "$1" --version >/dev/null 2>&1 || "$1" version >/dev/null 2>&1 || "$1" -V >/dev/null 2>&1
+}
+
 missing=()
 for program in "${!package[@]}"; do
-    command -v "$program" >/dev/null || missing+=("${package[$program]}")
+    runs "$program" || missing+=("${package[$program]}")
 done
 python3 -c 'import ensurepip' 2>/dev/null || missing+=(python3-venv)
 [ ${#missing[@]} -gt 0 ] || exit 0

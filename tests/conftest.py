@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,6 +11,7 @@ from typing import Any
 import pytest
 
 from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.programs import usable
 from chimera.providers import Provider, create_provider
 
 
@@ -40,13 +40,13 @@ def dataset() -> Callable[[str], Path]:
 
 @pytest.fixture(scope="session")
 def require() -> Callable[..., str]:
-    """`require("bwrap")`: the path of a program, or a skip (a failure in CI)."""
+    """`require("bwrap")`: the path of a program that runs, or a skip (a failure in CI)."""
 
     def find(*programs: str) -> str:
         for program in programs:
-            found = shutil.which(program)
+            found = usable(program)
             if found is None:
-                missing(f"the program '{program}' is not installed")
+                missing(f"the program '{program}' is not installed, or does not run")
         return str(found)
 
     return find

@@ -8,7 +8,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimera.text import file_name, first_line, one_line, printable, storable, storable_value
+from chimera.text import (
+    file_name,
+    first_line,
+    log_end,
+    one_line,
+    printable,
+    storable,
+    storable_value,
+)
 from chimera.types import Message, Step
 
 ATTACKS = {
@@ -71,3 +79,16 @@ def test_records_are_cleaned_to_their_depth():
 )
 def test_names_of_files_are_no_paths(text, name):
     assert file_name(text) == name
+
+
+@pytest.mark.parametrize(
+    ("log", "shown"),
+    [
+        ("Step 1\nStep 2\nE: no package\n", "E: no package\nStep 1\nStep 2\nE: no package"),
+        ("only\n", "only"),
+        ("", ""),
+        ("x" * 3000 + "\nwhy", "why\n" + "x" * 1996 + "\nwhy"),
+    ],
+)
+def test_a_log_begins_with_its_last_line(log, shown):
+    assert log_end(log) == shown

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 import inspect
 from abc import ABC, abstractmethod
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import AbstractContextManager
 from dataclasses import dataclass
 from typing import Any, Protocol, runtime_checkable
 
+from chimera.activity import doing
 from chimera.environments.base import Environment
 from chimera.errors import UsageError
 from chimera.providers.base import Provider
@@ -42,6 +44,15 @@ class BaseAgent(ABC):
 
     def providers(self) -> Sequence[Provider]:
         """The models it asks by itself, whose prices a limit on money needs."""
+        return ()
+
+    def mounts(self) -> Mapping[str, str]:
+        """What it brings into confined environments, read-only: host path → target. Made when it
+        is not there yet."""
+        return {}
+
+    def notes(self) -> Sequence[str]:
+        """What a person should know before it begins."""
         return ()
 
 
@@ -112,6 +123,11 @@ def as_agent(agent: object) -> BaseAgent:
     if isinstance(agent, BaseAgent):
         return agent
     return UsersAgent(agent, bool(getattr(agent, "needs_environment", False)))
+
+
+def at_step(number: int, cost: float | None) -> AbstractContextManager[None]:
+    """Let whoever watches know which step goes on, and what those before it cost."""
+    return doing(f"step {number}, ${cost:.4f}" if cost else f"step {number}")
 
 
 def class_path(value: object) -> str:

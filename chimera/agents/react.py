@@ -8,12 +8,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import get_type_hints
 
-from chimera.agents.base import BaseAgent
+from chimera.agents import text_protocol
+from chimera.agents.base import BaseAgent, at_step
 from chimera.agents.compaction import SummaryCompaction, estimated_tokens
 from chimera.agents.toolbox import Toolbox
 from chimera.environments.base import Environment
 from chimera.errors import LimitReached, UsageError
-from chimera.providers.base import ContextOverflow, Provider
+from chimera.providers.base import CallFailed, ContextOverflow, Provider
 from chimera.providers.meter import current_meter, steps_allowed
 from chimera.tools.base import Tool
 from chimera.types import JSON, AgentResult, Message, Response, Step, ToolCall, Usage
@@ -27,6 +28,10 @@ LOOP_OPTIONS = (
     "tool_output_chars",
 )
 COMPACTION_OPTIONS = ("keep_first", "keep_last", "summary_max_tokens")
+NO_PICTURE = "\n[a picture, left out: this model takes none]"
+NOT_KEPT = "\n[a picture, not kept: there were too many]"
+#: How much of pictures a stored trajectory holds; the model sees the later ones all the same.
+KEPT_PICTURE_BYTES = 16 * 1024**2
 DEFAULT_PROMPT = """\
 You solve tasks by working in an environment with the tools you are given.
 Look before you change things, make one step at a time, and check your work before you finish.
@@ -72,12 +77,19 @@ class ReactAgent(BaseAgent):
     max_tokens: int | None = None
     seed: int | None = None
     confined_only: bool = False
+    mcp: Sequence[str] = ()  # commands of MCP servers whose tools are added
+    screenshots: bool = False  # the model sees pictures of a browser, not the page's text alone
     loop: LoopConfig = LoopConfig()
 
     needs_environment = True
 
     def __post_init__(self) -> None:
         object.__setattr__(self, "tools", tuple(self.tools))
+        object.__setattr__(self, "mcp", tuple(self.mcp))
+        if self.mcp:
+            from chimera.tools.mcp import check_commands
+
+            check_commands(self.mcp)
         if self.max_steps < 1:
             raise UsageError(f"agent '{self.name}' needs at least one step, not {self.max_steps}")
 
@@ -93,7 +105,16 @@ class ReactAgent(BaseAgent):
             "tools": [tool if isinstance(tool, str) else tool.name for tool in self.tools],
             "prompts": hashlib.sha256(self.system_prompt.encode()).hexdigest(),
             "loop": self.loop.identity(),
+            **({"mcp": list(self.mcp)} if self.mcp else {}),
+            **({"screenshots": True} if self.screenshots else {}),
+            **({} if text_protocol.calls_tools(self.provider) else {"tools_as": "text"}),
         }
+
+    def notes(self) -> Sequence[str]:
+        if text_protocol.calls_tools(self.provider):
+            return ()
+        name = self.provider.name
+        return (f"{name} calls no tools: they are offered as text, a fenced block is a call",)
 
     def providers(self) -> Sequence[Provider]:
         summarizer = self.loop.compaction.provider
@@ -105,7 +126,14 @@ class ReactAgent(BaseAgent):
                 f"agent '{self.name}' works in confined environments only, and '{env.name}' is none"
                 "\n  Choose --environment bubblewrap or docker."
             )
-        with Toolbox(self.tools, env, self.loop.tool_output_chars) as toolbox:
+        toolbox = Toolbox(
+            self.tools,
+            env,
+            self.loop.tool_output_chars,
+            mcp=self.mcp,
+            screenshots=self.screenshots,
+        )
+        with toolbox:
             return _Run(self, env, toolbox).run(prompt)
 
 
@@ -123,6 +151,7 @@ class _Run:
     cost: float | None = 0.0
     steps: int = 0
     errors_in_a_row: int = 0
+    picture_bytes: int = 0
 
     def run(self, prompt: str) -> AgentResult:
         parts = (self.agent.system_prompt, self.env.system_prompt)
@@ -150,29 +179,37 @@ class _Run:
 
     def _loop(self) -> str:
         for _ in range(steps_allowed(self.agent.max_steps)):
-            self._condense_when_due()
-            response = self._ask()
-            self.steps += 1
-            if response.content:
-                self.output = response.content
-            if response.tool_calls:
-                if self._answer_calls(response.tool_calls):
-                    return "submitted"
-                if self.errors_in_a_row >= self.agent.loop.max_consecutive_errors:
-                    return "stuck"
-                continue
-            reply = self.env.reply(response.content)
-            if reply is None:
-                return "length" if response.stop_reason == "length" else "done"
-            self._add(Message.user(reply))
+            with at_step(self.steps + 1, self.cost):
+                stop_reason = self._step()
+            if stop_reason is not None:
+                return stop_reason
         return "limit:steps"
+
+    def _step(self) -> str | None:
+        """One call of the model and what follows from it; the reason to stop, if there is one."""
+        self._condense_when_due()
+        response = self._ask()
+        self.steps += 1
+        if response.content:
+            self.output = response.content
+        if response.tool_calls:
+            if self._answer_calls(response.tool_calls):
+                return "submitted"
+            stuck = self.errors_in_a_row >= self.agent.loop.max_consecutive_errors
+            return "stuck" if stuck else None
+        reply = self.env.reply(response.content)
+        if reply is None:
+            return "length" if response.stop_reason == "length" else "done"
+        self._add(Message.user(reply))
+        return None
 
     def _ask(self) -> Response:
         """The model's next message; a conversation too long for it is condensed first."""
         agent = self.agent
         while True:
             try:
-                response = agent.provider.complete(
+                response = text_protocol.complete(
+                    agent.provider,
                     self.messages,
                     tools=self.toolbox.tools,
                     temperature=agent.temperature,
@@ -185,6 +222,9 @@ class _Run:
                     raise  # the task itself does not fit: a fault of the set-up, not of the work
                 if not self._condense(estimated_tokens(self.messages) // 2):
                     raise LimitReached("context", str(error)) from error
+            except CallFailed as error:
+                if error.retryable or not self._leave_out_pictures():
+                    raise  # else the model may be one that takes no pictures
         self.usage = self.usage + response.usage
         known = self.cost is not None and response.cost is not None
         self.cost = (self.cost or 0.0) + (response.cost or 0.0) if known else None
@@ -203,14 +243,22 @@ class _Run:
 
     def _answer_calls(self, calls: Sequence[ToolCall]) -> bool:
         """Run the calls in order and tell the model what came of each; True once it submitted."""
-        for call in calls:
-            answer = self.toolbox.call(call)
+        for call, answer in zip(calls, self.toolbox.call_all(calls), strict=False):
             self.errors_in_a_row = 0 if answer.understood else self.errors_in_a_row + 1
-            self._add(Message.tool(answer.text, call.id), answer.metadata)
+            self._add(Message.tool(answer.text, call.id, answer.images), answer.metadata)
             if answer.submitted is not None:
                 self.output = answer.submitted or self.output
                 return True
         return False
+
+    def _leave_out_pictures(self) -> bool:
+        """Take the pictures out of the conversation; False when there are none."""
+        found = any(message.images for message in self.messages)
+        self.messages = [
+            _without_pictures(message, NO_PICTURE) if message.images else message
+            for message in self.messages
+        ]
+        return found
 
     def _condense_when_due(self) -> None:
         loop = self.agent.loop
@@ -243,11 +291,21 @@ class _Run:
 
     def _add(self, message: Message, metadata: Mapping[str, JSON] | None = None) -> None:
         self.messages.append(message)
+        self.picture_bytes += sum(len(image.data) for image in message.images)
+        if message.images and self.picture_bytes > KEPT_PICTURE_BYTES:
+            message = _without_pictures(message, NOT_KEPT)
         self.trajectory.append(Step(message, timestamp=time.time(), metadata=metadata or {}))
 
 
-def loop_with(loop: LoopConfig | None, options: dict[str, str]) -> LoopConfig:
-    """`loop` with the options that are its own or its condensation's, which are taken out."""
+def _without_pictures(message: Message, why: str) -> Message:
+    return replace(message, content=message.content + why, images=())
+
+
+def loop_with(
+    loop: LoopConfig | None, options: dict[str, str], summarizer: Provider | None = None
+) -> LoopConfig:
+    """`loop` with the options that are its own or its condensation's, which are taken out, and the
+    model that is to write its summaries."""
     from chimera.plugins import convert
 
     def taken(cls: type, names: Sequence[str]) -> dict[str, JSON]:
@@ -256,4 +314,6 @@ def loop_with(loop: LoopConfig | None, options: dict[str, str]) -> LoopConfig:
 
     loop = loop or LoopConfig()
     compaction = replace(loop.compaction, **taken(SummaryCompaction, COMPACTION_OPTIONS))
+    if summarizer is not None:
+        compaction = replace(compaction, provider=summarizer)
     return replace(loop, compaction=compaction, **taken(LoopConfig, LOOP_OPTIONS))

@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import ExitStack
+from contextvars import copy_context
 from dataclasses import dataclass, field
+from itertools import groupby
 from types import TracebackType
 from typing import Self
 
@@ -12,7 +16,9 @@ from chimera.errors import UsageError
 from chimera.plugins import load_class
 from chimera.text import shortened
 from chimera.tools.base import Tool
-from chimera.types import JSON, ToolCall, ToolResult
+from chimera.types import JSON, Image, ToolCall, ToolResult
+
+MOST_AT_ONCE = 8
 
 #: name → `module:Class`; a class is called without arguments, once for each trial
 TOOLS: Mapping[str, str] = {
@@ -59,21 +65,71 @@ class Answer:
     understood: bool = True
     submitted: str | None = None
     metadata: Mapping[str, JSON] = field(default_factory=dict)
+    images: tuple[Image, ...] = ()
 
 
 class Toolbox:
     """Tools by name; whatever a model asks for gets an answer it can work with."""
 
-    def __init__(self, tools: Sequence[str | Tool], env: Environment, output_chars: int) -> None:
+    def __init__(
+        self,
+        tools: Sequence[str | Tool],
+        env: Environment,
+        output_chars: int,
+        *,
+        mcp: Sequence[str] = (),
+        screenshots: bool = False,
+    ) -> None:
+        """`mcp` are commands of servers whose tools are added; `screenshots` has the model see the
+        pictures that tools of the environment itself return."""
         usable = tools if isinstance(env, Machine) else ()
         self.own = [_make(tool) if isinstance(tool, str) else tool for tool in usable]
         self._made = [
             tool for tool, asked in zip(self.own, usable, strict=True) if isinstance(asked, str)
         ]
+        self._servers = ExitStack()
         self.tools = (*self.own, *env.tools())
+        self._blind = frozenset() if screenshots else frozenset(tool.name for tool in env.tools())
+        if mcp:
+            self.tools += self._started(mcp)
         self._by_name = {tool.name: tool for tool in self.tools}
         self._env = env
         self._output_chars = output_chars
+
+    def _started(self, commands: Sequence[str]) -> tuple[Tool, ...]:
+        """The tools of MCP servers that run until the toolbox is closed."""
+        from chimera.tools.mcp import MCPServer
+
+        try:
+            servers = [self._servers.enter_context(MCPServer(command)) for command in commands]
+        except BaseException:
+            self._servers.close()
+            raise
+        return tuple(tool for server in servers for tool in server.tools)
+
+    def call_all(self, calls: Sequence[ToolCall]) -> Iterator[Answer]:
+        """What the calls come to, in their order; those in a row that change nothing run at once.
+
+        Nothing is run of which no answer is taken: whoever hands in needs no more.
+        """
+        for parallel, group in groupby(calls, self._changes_nothing):
+            together = list(group)
+            if parallel and len(together) > 1:
+                yield from self._at_once(together)
+            else:
+                yield from map(self.call, together)
+
+    def _at_once(self, calls: Sequence[ToolCall]) -> list[Answer]:
+        contexts = [copy_context() for _ in calls]
+        with ThreadPoolExecutor(min(len(calls), MOST_AT_ONCE)) as threads:
+            work = [
+                threads.submit(context.run, self.call, call)
+                for context, call in zip(contexts, calls, strict=True)
+            ]
+            return [each.result() for each in work]
+
+    def _changes_nothing(self, call: ToolCall) -> bool:
+        return bool(getattr(self._by_name.get(call.name), "parallel", False))
 
     def call(self, call: ToolCall) -> Answer:
         """Run one call; a name or arguments that make no sense are answered, never raised."""
@@ -100,7 +156,8 @@ class Toolbox:
             text = f"{text}\nError: {result.error}" if text else f"Error: {result.error}"
         submitted = result.metadata.get("submitted")
         shown = shortened(text, self._output_chars) or "(no output)"
-        return Answer(shown, True, submitted, result.metadata)
+        images = () if call.name in self._blind else result.images
+        return Answer(shown, True, submitted, result.metadata, images)
 
     def __enter__(self) -> Self:
         return self
@@ -111,6 +168,7 @@ class Toolbox:
         error: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
+        self._servers.close()
         for tool in self._made:
             close = getattr(tool, "close", None) or getattr(tool, "shutdown", None)
             if close is not None:

@@ -12,7 +12,7 @@ from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.attack.run import AttackReport, attack, require_confinement, write_table
-from chimera.eval.run import RunSettings, choose_backend, select_tasks
+from chimera.eval.run import RunSettings, default_backend, select_tasks
 from chimera.eval.trial import StartBackend
 
 
@@ -64,7 +64,7 @@ def command(
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     chosen = select_tasks(benchmark.tasks(), None if task else "1", task)
-    backend = StartBackend(environment or choose_backend(benchmark))
+    backend = StartBackend(environment or default_backend(benchmark, chosen))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
         echo(json.dumps(_as_json(report)))
@@ -97,6 +97,7 @@ def _show(report: AttackReport) -> None:
         mark = "held" if each.held else "BROKE"
         echo(f"{mark:<6}{each.status:<8}{each.attack:<38}{each.why[:90]}")
     held = sum(each.held for each in report.findings)
-    echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off")
+    errors = f"; {report.errors} ended in errors, which show nothing" if report.errors else ""
+    echo(f"{report.benchmark}: {held} of {len(report.findings)} attacks held off{errors}")
     for trace in report.traces:
         echo(f"left on the host: {trace}")

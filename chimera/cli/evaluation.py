@@ -13,12 +13,13 @@ from typing import Any
 import click
 import msgspec
 
+from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Harness, Interrupted, Observer
+from chimera.eval.harness import Harness, Interrupted, Observer, trials_at_once
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
@@ -29,7 +30,8 @@ from chimera.eval.run import (
     write_report,
 )
 from chimera.eval.runs.ci import ctrf, github_commands, junit, step_summary
-from chimera.eval.runs.files import discard_if_empty
+from chimera.eval.runs.files import discard_if_empty, run_files, runs_dir
+from chimera.eval.runs.forecast import forecast_before, newest_like
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line, printable
@@ -77,11 +79,13 @@ class Output:
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key, runs=output.runs)
-    for line in prepared.left_out:
+    for line in (*prepared.left_out, *as_agent(prepared.agent).notes()):
         echo(line, err=True)
     if output.dry_run:
-        _print_plan(prepared)
+        _print_plan(prepared, output)
         return ExitCode.DONE
+    if prepared.environment_why and prepared.environment != "none" and not output.as_json:
+        echo(f"environment: {prepared.environment_why}", err=True)
     make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 
@@ -113,7 +117,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
         echo(f"until decided: {prepared.until.test.guarantee}", err=True)
     try:
         with (
-            create_display(as_json=output.as_json) as display,
+            create_display(as_json=output.as_json, samples=prepared.samples) as display,
             _monitored(prepared, display, output.metrics) as observer,
         ):
             result = _harness(prepared, store, observer, output.on).run()
@@ -182,20 +186,41 @@ def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:
         echo(f"    the rest: chimera eval --resume {name} --until done")
 
 
-def _print_plan(prepared: PreparedRun) -> None:
+def _expected(prepared: PreparedRun, output: Output) -> str:
+    """Cost, time and sharpness, by the newest run of the same benchmark, model and agent."""
+    settings, benchmark = prepared.settings, prepared.benchmark
+    found = newest_like(
+        run_files(runs_dir(output.runs)),
+        benchmark=benchmark.name(),
+        model=settings.model,
+        agent=settings.agent or benchmark.default_agent,
+    )
+    name, tally = found or ("", None)
+    return forecast_before(
+        tally,
+        trials=len(prepared.tasks) * settings.samples,
+        tasks=len(prepared.tasks),
+        at_once=trials_at_once(benchmark, settings.concurrency),
+        basis=f"by {tally.trials} trials of {one_line(name)}" if tally else "",
+    ).text
+
+
+def _print_plan(prepared: PreparedRun, output: Output) -> None:
     settings, benchmark, tasks = prepared.settings, prepared.benchmark, prepared.tasks
     echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
     if isinstance(benchmark, DatasetBenchmark):
         echo(f"data set     {benchmark.dataset().source()}")
     echo(f"agent        {settings.agent or benchmark.default_agent}")
     echo(f"model        {settings.model or '(none)'}")
-    echo(f"environment  {prepared.environment}")
+    why = f"  ({prepared.environment_why})" if prepared.environment_why else ""
+    echo(f"environment  {prepared.environment}{why}")
     echo(f"trials       {len(tasks)} tasks × {settings.samples} samples")
     echo(
         "tasks        "
         + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
+    echo(f"expected     {_expected(prepared, output)}")
     for each in benchmark.preparations(tasks):
         echo(f"to fetch     {each.what} (by the first run, or: chimera prepare {benchmark.slug})")
     echo("checks       all hold: data, agent, model, environment, prices, disk")

@@ -12,6 +12,7 @@ from chimera.cli.evaluation import Output, Reports, drive
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import (
     config_option,
+    controls_option,
     json_option,
     option,
     report_options,
@@ -19,6 +20,7 @@ from chimera.cli.options import (
 )
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
+from chimera.eval.controls import Mode
 from chimera.eval.regrade import Regraded, grade_again, prepare_predictions
 from chimera.eval.run import RunSettings
 from chimera.eval.runs.files import find_run, runs_dir
@@ -34,6 +36,8 @@ from chimera.text import one_line
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--environment", "-e", help="Where graders that need one run: bubblewrap, docker, …")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
+@controls_option
+@option("--role", "roles", multiple=True, help="judge=MODEL; repeatable.")
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
 @report_options
@@ -48,8 +52,10 @@ def command(
     predictions: Path | None,
     dataset: str | None,
     options: tuple[str, ...],
+    roles: tuple[str, ...],
     environment: str | None,
     concurrency: int | None,
+    controls: Mode,
     check: bool,
     fail_under: float | None,
     junit: Path | None,
@@ -76,11 +82,20 @@ def command(
             "benchmark": benchmark,
             "dataset": dataset,
             "option": options or None,
+            "role": roles or None,
             "environment": environment,
             "predictions": None if predictions is None else str(predictions),
         }
         told = {name: value for name, value in given.items() if value is not None}
-        return _grade_again(run, runs_dir, told, check=check, workers=concurrency, as_json=as_json)
+        return _grade_again(
+            run,
+            runs_dir,
+            told,
+            check=check,
+            workers=concurrency,
+            controls=controls,
+            as_json=as_json,
+        )
     if not benchmark or predictions is None:
         raise UsageError("give a RUN, or --benchmark NAME with --predictions FILE")
     if check:
@@ -92,6 +107,8 @@ def command(
         concurrency=concurrency,
         environment=environment,
         option=options,
+        controls=controls,
+        role=roles,
     )
     reports = Reports(output, junit, ctrf, github)
     target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
@@ -109,11 +126,13 @@ def _grade_again(
     *,
     check: bool,
     workers: int | None,
+    controls: Mode,
     as_json: bool,
 ) -> int:
     graded = changed = errors = 0
     with RunStore(find_run(name, runs_dir(runs)), write=not check) as store:
-        for regraded in grade_again(store, changes=told, keep=not check, workers=workers):
+        again = grade_again(store, changes=told, keep=not check, workers=workers, controls=controls)
+        for regraded in again:
             graded += 1
             if regraded.after.verdict is None:
                 errors += 1

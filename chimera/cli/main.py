@@ -24,23 +24,35 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "eval": ("chimera.cli.eval", "Run an agent against a benchmark."),
     "grade": ("chimera.cli.grade", "Grade stored answers or a stored run, without an agent."),
     "validate": ("chimera.cli.validate", "Prove a grader: gold passes, nothing and mutants fail."),
+    "controls": ("chimera.cli.controls", "The known answers that verdicts rest on."),
     "attack": ("chimera.cli.attack", "Try hostile answers on a grader; each must fail."),
     "bench": ("chimera.cli.bench", "Run a suite of your own tasks."),
+    "agents": ("chimera.cli.agents", "List, install and check coding agents."),
+    "gateway": ("chimera.cli.gateway", "Serve a model to programs: metered, bounded, recorded."),
     "benchmarks": ("chimera.cli.benchmarks", "List the benchmarks and their state."),
+    "prepare": ("chimera.cli.prepare", "Fetch all that a benchmark needs before the first run."),
     "datasets": ("chimera.cli.datasets", "List, find and fetch data sets."),
+    "models": ("chimera.cli.models", "List models and services; fetch the embedded one."),
     "runs": ("chimera.cli.runs", "List, show, export and remove stored runs."),
     "view": ("chimera.cli.view", "See and compare runs in a browser."),
     "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
     "top": ("chimera.cli.top", "What running runs do now."),
     "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "table": ("chimera.cli.table", "Models × benchmarks as a table, with intervals."),
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
+}
+#: What people on other systems read first.
+ELSEWHERE = {
+    "darwin": "Chimera is made for Linux; on macOS run it in a Linux container (Docker, Colima): "
+    "here answers are not confined, and most benchmarks do not run.",
+    "win32": "Chimera is made for Linux; on Windows install it inside WSL 2 or a container.",
 }
 #: How it shows that a file, or standard output, cannot be written.
 _UNWRITABLE = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
+PRESETS = ("claude_code", "ferret", "mini", "mink", "otter", "shrew", "weasel")
 
 
 class LazyGroup(click.Group):
@@ -89,6 +101,10 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exit codes are those of docs/running.md."""
+    if sys.platform in ELSEWHERE:
+        echo(ELSEWHERE[sys.platform], err=True)
+        if sys.platform == "win32":
+            sys.exit(ExitCode.USAGE)
     if threading.current_thread() is threading.main_thread():
         signal.signal(signal.SIGTERM, _terminate)
     try:

@@ -85,3 +85,9 @@ def report_options(command: CommandT) -> CommandT:
 
 
 json_option = option("--json", "as_json", is_flag=True, help="Machine-readable output.")
+controls_option = option(
+    "--controls",
+    type=click.Choice(["auto", "first", "off"]),
+    default="auto",
+    help="Grade known answers too: when a verdict needs one, all before any agent is paid, never.",
+)

@@ -6,6 +6,7 @@ from typing import Any
 
 import click
 
+from chimera.agents import about
 from chimera.cli.eval import command as evaluation
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import option
@@ -20,7 +21,7 @@ LEFT_OUT = ("benchmark", "agent", "limit", "resume")
 def group(preset: str) -> click.Group:
     """The command group of one preset."""
 
-    @click.group(preset, help=f"The agent preset '{preset}'.")
+    @click.group(preset, help=f"The agent preset '{preset}': {about(preset)}.")
     def preset_group() -> None: ...
 
     @preset_group.command("bench")

@@ -7,6 +7,7 @@ from typing import get_args
 
 import click
 
+from chimera.cli.names import COMPLETERS
 from chimera.cli.options import option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
@@ -17,7 +18,7 @@ CHOICES = ("failed", "flipped", "all", "none")
 
 
 @click.command("report")
-@click.argument("runs", nargs=-1, required=True)
+@click.argument("runs", nargs=-1, required=True, shell_complete=COMPLETERS["resume"])
 @option(
     "--output", "-o", type=click.Path(path_type=Path, dir_okay=False), default="report.html",
     help="A file of .html, .md (Markdown) or .tex (tables for LaTeX).",

@@ -13,7 +13,7 @@ from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.proof.validate import ANSWERS, Report, validate
-from chimera.eval.run import RunSettings, choose_backend, select_tasks
+from chimera.eval.run import RunSettings, default_backend, select_tasks
 from chimera.eval.trial import StartBackend
 
 DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
@@ -26,6 +26,7 @@ DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--mutants", type=click.IntRange(0), default=3, help="Wrong answers made of each gold.")
+@option("--repeat", type=click.IntRange(1), default=1, help="Grade gold and nothing N times.")
 @option("--environment", "-e", help="Where tasks that need one run: bubblewrap, docker, …")
 @option("--concurrency", "-n", type=click.IntRange(1), default=4, help="Answers at once.")
 @option(
@@ -55,6 +56,7 @@ def command(
     limit: str | None,
     task: tuple[str, ...],
     mutants: int,
+    repeat: int,
     environment: str | None,
     concurrency: int,
     mutants_failing: float,
@@ -74,17 +76,24 @@ def command(
       chimera validate human-eval
       chimera validate swt-bench --task pallets__flask-5014 --environment bubblewrap
       chimera validate mbpp --option split=full --record mbpp.json
+      chimera validate swe-bench --task 'pytest-*' --repeat 5   # which tests are unstable here?
       chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
-    backend = environment or choose_backend(benchmark)
     tasks = select_tasks(benchmark.tasks(), limit, task)
+    backend = environment or default_backend(benchmark, tasks)
     clock = time.monotonic()
     report = validate(
-        benchmark, StartBackend(backend), mutants=mutants, workers=concurrency, tasks=tasks
+        benchmark,
+        StartBackend(backend),
+        mutants=mutants,
+        workers=concurrency,
+        tasks=tasks,
+        repeat=repeat,
     )
     seconds = time.monotonic() - clock
-    counts = {**report.counts(), "seconds": round(seconds, 1)}
+    scope = {"of": len(benchmark.tasks()), "covers": " ".join([benchmark.name(), *options])}
+    counts = {**report.counts(), **scope, "seconds": round(seconds, 1)}
     holds = report.holds(mutants_failing=mutants_failing)
     if against is not None:
         from chimera.eval.proof.official import agreement
@@ -115,16 +124,22 @@ def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
         echo(f"  {report.ungolded} tasks have no reference answer")
     for answer, title in (("gold", "gold that does not pass"), ("empty", "empty, yet passing")):
         for check in report.of(answer):
-            if not check.as_due:
+            if not check.as_due or (answer == "empty" and check.status == "passed"):
                 echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
     for check in report.of("mutant"):
         if not check.as_due:
             kind = "equivalent" if check.equivalent else check.status
             echo(f"  mutant {kind}: {check.task_id} #{check.number}: {check.why}")
+    for check in report.checks:
+        for test, (passes, runs) in check.unstable.items():
+            echo(f"  unstable: {check.task_id} ({check.answer}): {test} {passes} of {runs} times")
     official = counts.get("official")
     if isinstance(official, dict):
         agreeing = f"{official['agreeing']} of {official['pairs']} verdicts agree"
         echo(f"  official ({official['grader']}): {agreeing}")
         for line in official["disagreements"]:
             echo(f"    {line['task']} {line['answer']} #{line['number']}: {line['note']}")
-    echo("proof holds" if holds else "PROOF FAILS")
+    if not report.of("gold"):
+        echo("NOTHING PROVED: no task has a reference answer; let gold(task) return one")
+    else:
+        echo("proof holds" if holds else "PROOF FAILS")

@@ -11,7 +11,7 @@ from types import TracebackType
 from typing import IO, TYPE_CHECKING, Any, ClassVar, Literal, Protocol, Self
 
 from chimera.errors import LimitReached, UsageError
-from chimera.types import CommandResult, TestResult
+from chimera.types import JSON, CommandResult, TestResult
 
 if TYPE_CHECKING:
     from chimera.tools.base import Tool
@@ -95,6 +95,11 @@ class Environment:
     def availability(cls) -> str | None:
         """None when this machine can start it, else what is missing and how to get it."""
         return None
+
+    @classmethod
+    def identity(cls, spec: EnvironmentSpec) -> JSON:
+        """What a fresh environment for `spec` is made of; another value is another environment."""
+        return cls.name
 
     def tools(self) -> Sequence[Tool]:
         """Tools that belong to this environment (a shop's API, a browser)."""

@@ -7,6 +7,7 @@ call ends: a page that hangs costs its time-out, never the trial.
 from __future__ import annotations
 
 import asyncio
+import base64
 import concurrent.futures
 import re
 import threading
@@ -23,7 +24,7 @@ from chimera.environments.web.actions import action, parse_action
 from chimera.environments.web.session import ActionFailed, BrowserSession, PageStuck
 from chimera.environments.web.settings import BrowserSettings, chromium
 from chimera.errors import EnvironmentFault, LimitReached, UsageError
-from chimera.types import JSON, ToolResult
+from chimera.types import JSON, Image, ToolResult
 
 if TYPE_CHECKING:
     from playwright.async_api import Page
@@ -61,6 +62,10 @@ class BrowserTool:
         if not isinstance(env, BrowserEnvironment):
             return ToolResult("", error=f"{self.name} needs a browser, this is {env.name}")
         return env.act(self.name, arguments)
+
+
+def _images(pictures: Sequence[bytes]) -> tuple[Image, ...]:
+    return tuple(Image("image/png", base64.b64encode(each).decode()) for each in pictures)
 
 
 def _tool(name: str, description: str, **parameters: tuple[str, str]) -> BrowserTool:
@@ -205,8 +210,11 @@ class BrowserEnvironment(Environment):
             problem = str(failure)
         except Error as failure:
             problem = str(failure).strip().splitlines()[0]
+        before = session.screenshots[-1:]
         seen = await session.observe()
-        return ToolResult(seen, error=problem or None)
+        newest = session.screenshots[-1:]
+        images = () if newest and before and newest[0] is before[0] else _images(newest)
+        return ToolResult(seen, error=problem or None, images=images)
 
     def reply(self, text: str) -> str | None:
         """The observation after an action written in the official form (```click [3]```).

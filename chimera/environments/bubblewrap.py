@@ -14,9 +14,11 @@ from typing import Self
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused, privileged
 from chimera.environments.base import EnvironmentSpec
+from chimera.environments.identity import mounted, programs
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
+from chimera.types import JSON
 
 HOME, WORKDIR, INSIDE_GUEST = "/home/agent", "/workspace", "/run/chimera/guest.py"
 USER = 61000  # the agent's, inside; outside too where Chimera runs as root
@@ -76,6 +78,11 @@ class BubblewrapEnvironment(SupervisedEnvironment):
     def availability(cls) -> str | None:
         reason = namespaces_refused()
         return reason if reason is None or sys.platform == "linux" else f"{reason}; use docker here"
+
+    @classmethod
+    def identity(cls, spec: EnvironmentSpec) -> JSON:
+        shown = [str(path) for path in shown_packages()]
+        return [cls.name, programs(), mounted([*spec.mounts, *shown])]
 
 
 def python() -> str:

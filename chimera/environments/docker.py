@@ -17,11 +17,12 @@ from typing import Self
 from chimera.environments import engine
 from chimera.environments.base import EnvironmentSpec, Machine, Process
 from chimera.environments.engine import Engine
+from chimera.environments.identity import mounted
 from chimera.environments.patterns import matcher
 from chimera.environments.provision import provisioned
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
-from chimera.types import CommandResult
+from chimera.types import JSON, CommandResult
 
 DEFAULT_WORKDIR = "/workspace"
 START_SECONDS = 120  # for the engine to start a command; one that takes longer is stuck
@@ -88,6 +89,11 @@ class DockerEnvironment(Machine):
     @classmethod
     def availability(cls) -> str | None:
         return engine.availability()
+
+    @classmethod
+    def identity(cls, spec: EnvironmentSpec) -> JSON:
+        found = Engine.find()
+        return [cls.name, found.image_id(found.image_for(spec)), mounted(spec.mounts)]
 
     # --- commands
 

@@ -26,6 +26,7 @@ from chimera.confinement.cgroups import start_time
 from chimera.environments import tar_streams
 from chimera.environments.base import READ_BYTES, EnvironmentSpec
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.text import log_end
 
 #: Where a machine that cannot pull says what to take instead: JSON, or a file with it.
 IMAGE_MAP = "CHIMERA_DOCKER_IMAGE_MAP"
@@ -167,15 +168,17 @@ class Engine:
             # The step that failed is at the end of the one stream, what it came to of the other.
             log = done.stdout.decode("utf-8", "replace").strip()[-BUILD_LOG:]
             said = done.stderr.decode("utf-8", "replace").strip()[-BUILD_LOG:]
-            last = (said or log).splitlines()[-1:] or [f"exit code {done.returncode}"]
-            raise EnvironmentFault(
-                f"docker build: {last[0]}\n{log}\n{said}", retryable=passing(said)
-            )
+            why = log_end(f"{log}\n{said}", 2 * BUILD_LOG)
+            raise EnvironmentFault(f"docker build: {why}", retryable=passing(said))
 
     def workdir_of(self, image: str) -> str | None:
         """The image's own working directory, unless it is the root."""
         path = self._known(image) or ""
         return path if path not in ("", "/") else None
+
+    def image_id(self, image: str) -> str:
+        """The digest of what an image's name stands for now."""
+        return self.must("image", "inspect", "--format", "{{.Id}}", image).decode().strip()
 
     def _known(self, image: str) -> str | None:
         """The working directory of an image that is here; None for one that is not."""

@@ -10,10 +10,12 @@ from pathlib import Path
 from typing import Self
 
 from chimera.environments.base import EnvironmentSpec
+from chimera.environments.identity import mounted, programs, this_process
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
 from chimera.sandbox import remove_tree
+from chimera.types import JSON
 
 #: What commands inherit of the host's variables: where programs are, and how text is written.
 PASSED_ON = ("PATH", "LANG", "LC_ALL", "TZ", "JAVA_HOME", "GOROOT", "RUSTUP_HOME", "PYENV_ROOT")
@@ -64,6 +66,11 @@ class LocalEnvironment(SupervisedEnvironment):
     def availability(cls) -> str | None:
         linux = sys.platform.startswith("linux")
         return None if linux else "local environments need Linux; use docker here"
+
+    @classmethod
+    def identity(cls, spec: EnvironmentSpec) -> JSON:
+        own = (str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(":"))
+        return [cls.name, this_process(), programs(*own), mounted(spec.mounts)]
 
     def _show(self, mounts: Mapping[str, str]) -> None:
         """What a confined environment would mount: there already, or a link in the workdir."""

@@ -7,6 +7,7 @@ from typing import TypeVar
 
 from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.errors import EnvironmentFault
+from chimera.text import log_end
 
 SHOWN = 2000
 Filled = TypeVar("Filled", bound=Machine)
@@ -34,6 +35,6 @@ def provision(env: Machine, spec: EnvironmentSpec) -> None:
         if not result.success:
             ended = "ran out of time" if result.timed_out else f"ended with {result.exit_code}"
             raise EnvironmentFault(
-                f"the set-up command {command!r} {ended}: {result.output[-SHOWN:].strip()}",
+                f"the set-up command {command!r} {ended}: {log_end(result.output, SHOWN)}",
                 retryable=result.timed_out,
             )

@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from chimera.agents.base import Agent
+from chimera.environments import missing_capabilities
 from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.identity import this_process
 from chimera.errors import UsageError
 from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
 from chimera.types import JSON, AgentResult
@@ -27,6 +29,10 @@ class StartEnvironment(ABC):
 
     @abstractmethod
     def __call__(self, spec: EnvironmentSpec) -> Environment: ...
+
+    def identity(self, spec: EnvironmentSpec) -> JSON:
+        """What an environment for `spec` is made of; None where nobody can say."""
+        return None
 
     def without_network(self) -> StartEnvironment:
         """The same for checks, which are not allowed what the user allowed the agent."""
@@ -77,6 +83,10 @@ class StoredRun:
     records: Iterable[TrialRecord]
     #: The ids of all tasks that could have been answered.
     tasks: Sequence[str]
+    #: How it was made: read as a stranger's word.
+    manifest: Mapping[str, JSON] = field(default_factory=dict)
+    #: The prompt and the metadata of a task.
+    task: Callable[[str], tuple[str, Mapping[str, JSON]]] = lambda _: ("", {})
 
 
 #: Writes files below a directory; those that a person should look at first.
@@ -101,7 +111,7 @@ class Benchmark(ABC, Generic[TaskT]):
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
     grading: Literal["same", "fresh", "none"] = "same"
-    #: Environment backends that fit, best first; the first one this machine has is the default.
+    #: Environment backends, best first; the first that fits the chosen tasks is the default.
     environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
     #: The agent that plays it when none is named.
     default_agent: ClassVar[str] = "direct"
@@ -146,6 +156,13 @@ class Benchmark(ABC, Generic[TaskT]):
     def environment(self, task: TaskT) -> EnvironmentSpec:
         """What the task needs of its environment."""
         return EnvironmentSpec()
+
+    def fitting_environments(self, task: TaskT) -> Sequence[str]:
+        """The backends in which this task can be decided: those that offer what it needs."""
+        if type(self).open_environment is not Benchmark.open_environment:
+            return self.environments
+        spec = self.environment(task)
+        return [name for name in self.environments if not missing_capabilities(name, spec)]
 
     def open_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
         """The environment the agent works in. `start` starts one with the backend in use."""
@@ -201,6 +218,29 @@ class Benchmark(ABC, Generic[TaskT]):
         if gold is None:
             raise UsageError(f"{self.name()}: task {task['id']} has no reference answer")
         return gold
+
+    def has_reference(self, task: TaskT) -> bool:
+        """Whether `oracle` has an answer to hand in."""
+        return type(self).oracle is not Benchmark.oracle or self.gold(task) is not None
+
+    def untouched(self, task: TaskT, env: Environment) -> Submission:
+        """Hand in what there is when nothing was done; graded like any answer, it must fail."""
+        return self.collect(task, AgentResult(""), env)
+
+    def graded_in(self, task: TaskT, start: StartEnvironment) -> JSON:
+        """What a verdict depends on beside task, answer and options: image or tree, interpreter,
+        tools. What known answers came to is kept under it."""
+        if self.grading == "none" or start.backend == "none":
+            return this_process()
+        return start.identity(self.environment(task))
+
+    def check_task(self, task: TaskT, start: StartEnvironment) -> None:
+        """Raise when the task cannot be decided here, before an agent is paid for it."""
+
+    def may_reward_nothing(self, task: TaskT) -> bool:
+        """Whether the data themselves may let an untouched task pass; where they cannot, such a
+        pass shows that the environment is not what they were made in."""
+        return type(self).grade is Benchmark.grade or self.nothing_is_right(task)
 
     def nothing_is_right(self, task: TaskT) -> bool:
         """Whether the task asks for nothing to be done, so that an empty answer passes."""

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 import inspect
 import os
 import re
@@ -15,8 +14,6 @@ from pathlib import Path
 from types import NoneType
 from typing import Any, Protocol
 
-import msgspec
-
 from chimera import __version__
 from chimera.activity import heard
 from chimera.agents import create_agent
@@ -25,6 +22,7 @@ from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import no_room_for
 from chimera.eval.runs.lock import held
@@ -38,12 +36,12 @@ from chimera.eval.trial import (
     Submitter,
     TrialSpec,
     close_open_environments,
-    run_trial,
 )
-from chimera.eval.values import Submission, Task, TrialRecord, Verdict
+from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_digest
 from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
+from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
-from chimera.text import storable, storable_value
+from chimera.text import storable
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -118,6 +116,8 @@ class Harness:
     predictions: Sequence[Planned] | None = None  # stored answers, not an agent
     manifest: dict[str, JSON] = field(default_factory=dict)
     observer: Observer = field(default_factory=SilentObserver)
+    #: When known answers are graded beside those of the agent; see `chimera.eval.controls`.
+    controls: Mode = "auto"
     #: Stop when this many trials in a row ended with the same fault that no answer can cause.
     breaker: int = 10
     #: The same, for what every trial would meet: a wrong key, no connection.
@@ -161,12 +161,15 @@ class Harness:
 
     def _run(self, plan: Plan, store: RunStore) -> EvalResult:
         budget = StoredBudget(self.budget, store)
+        for provider in as_agent(self._agent).providers():
+            provider.start()
         self._describe(store, plan)
         self.observer.planned(len(plan), self._count_done(plan, store))
 
-        make = self.executor or self._threads
-        observer = self.observer
-        surroundings = Surroundings(budget, store.write, observer.started, observer.doing)
+        make, observer = self.executor or self._threads, self.observer
+        surroundings = Surroundings(
+            budget, store.write, observer.started, observer.doing, store.add_control
+        )
         executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
         return EvalResult.of(
@@ -180,16 +183,25 @@ class Harness:
         self, surroundings: Surroundings, trials: int
     ) -> ThreadExecutor[TrialSpec, TrialRecord]:
         """The trials of this run in threads of this process."""
+        workers = trials_at_once(self._benchmark, self.concurrency)
+        keep, budget = surroundings.controlled, surroundings.budget
+        controls = Controls(self.controls, store=machine_store(), keep=keep, budget=budget)
+        if self.controls == "first":
+            self._make_controls(controls, workers)
 
         def work(spec: TrialSpec) -> TrialRecord:
             trial = spec.task["id"], spec.sample
             surroundings.started(*trial)
             with heard(partial(surroundings.doing, *trial)):
-                return run_trial(
-                    spec, budget=surroundings.budget, checkpoint=surroundings.checkpoint
-                )
+                return controls.run(spec, checkpoint=surroundings.checkpoint)
 
-        return ThreadExecutor(work, min(trials_at_once(self._benchmark, self.concurrency), trials))
+        return ThreadExecutor(work, min(workers, trials))
+
+    def _make_controls(self, controls: Controls, workers: int) -> None:
+        """All of them, before any agent is asked; on a cluster each machine makes its own."""
+        tasks = {task["id"]: task for task, _, _ in self._plan()}.values()
+        for _ in controls.make_all(self._benchmark, tasks, self._start(), workers=workers):
+            pass
 
     def _drive(
         self,
@@ -207,6 +219,7 @@ class Harness:
             with closing(results(executor, pending)) as records:
                 for record in records:
                     stored = store.write(record)
+                    self._forget_journal(store, record)
                     self.observer.finished(stored)
                     stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
                     no_room = no_room or no_room_for(store.path)
@@ -221,6 +234,18 @@ class Harness:
         if no_room:  # the trials that were under way have been stored in what was left
             raise StoreError(no_room)
         return stopped
+
+    @staticmethod
+    def _journal(store: RunStore, trial_digest: str) -> Path | None:
+        """Where a trial's calls are kept until it is stored; nowhere for a run without a file."""
+        if str(store.path) == ":memory:":
+            return None
+        return Path(f"{store.path}.calls") / f"{trial_digest}.jsonl"
+
+    def _forget_journal(self, store: RunStore, record: TrialRecord) -> None:
+        path = self._journal(store, record.digest)
+        if path is not None and path.exists():
+            Journal(path).remove()
 
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
@@ -266,7 +291,7 @@ class Harness:
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
                 if self.until is not None:
-                    self._decided(store.record(task["id"], sample))
+                    self.until.add(task["id"], sample, passed=store.passed(task["id"], sample))
                 continue
             if self.until is not None and self.until.reason:
                 return
@@ -280,6 +305,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
+                journal=self._journal(store, trial_digest),
             )
 
     def identity(self) -> dict[str, JSON]:
@@ -296,7 +322,7 @@ class Harness:
     def _start(self) -> StartEnvironment:
         factory = self.env_factory
         if factory is None or isinstance(factory, str):
-            return StartBackend(factory or "none")
+            return StartBackend(factory or "none", mounts=as_agent(self._agent).mounts)
         return factory if isinstance(factory, StartEnvironment) else EnvironmentFactory(factory)
 
     def _open_store(self) -> RunStore:
@@ -391,23 +417,6 @@ def named_agent(name: str, benchmark: Benchmark[Any], **settings: Any) -> Agent 
     if not isinstance(agent, (Agent, Submitter)):
         raise UsageError(f"agent '{name}' has neither run(prompt, env) nor submit(…)")
     return agent if isinstance(agent, Submitter) else benchmark.prepare_agent(agent)
-
-
-def content_digest(value: JSON) -> str:
-    try:
-        encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
-    except UnicodeEncodeError:  # lone surrogates
-        cleaned = storable_value(value)
-        encoded = msgspec.json.encode(cleaned, enc_hook=_encode_other, order="sorted")
-    return hashlib.sha256(encoded).hexdigest()[:32]
-
-
-def _encode_other(value: object) -> object:
-    if isinstance(value, Path | range | complex):
-        return repr(value)
-    if hasattr(value, "__dict__"):
-        return vars(value)
-    raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")
 
 
 def _start_name(factory: object) -> str:

@@ -12,7 +12,7 @@ matches on and the table on the adapter's page all come from the fields:
 from __future__ import annotations
 
 import typing
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import Field, dataclass, field, fields
 from pathlib import Path
 from typing import Any, Literal
@@ -134,16 +134,22 @@ def from_texts(options: type[Options], given: Mapping[str, str], owner: str) -> 
     return values
 
 
-def table(options: type[Options]) -> str:
-    """The options as a Markdown table: name, default, meaning."""
-    lines = ["| option | default | what it does |", "|---|---|---|"]
+def described(options: type[Options]) -> Iterator[tuple[str, str, str]]:
+    """(name, default, meaning with the choices) of every option."""
     hints = field_types(options)
     for each in ordered_fields(options):
         meaning = each.metadata.get("text", "")
         if choices := _choices(hints[each.name]):
             meaning += f" ({', '.join(choices)})"
-        default = "–" if each.default in (None, "", ()) else f"`{plain(each.default)}`"
-        lines.append(f"| `{each.name}` | {default} | {meaning} |")
+        default = "" if each.default in (None, "", ()) else str(plain(each.default))
+        yield each.name, default, meaning
+
+
+def table(options: type[Options]) -> str:
+    """The options as a Markdown table: name, default, meaning."""
+    lines = ["| option | default | what it does |", "|---|---|---|"]
+    for name, default, meaning in described(options):
+        lines.append(f"| `{name}` | {f'`{default}`' if default else '–'} | {meaning} |")
     return "\n".join(lines) + "\n"
 
 

@@ -54,15 +54,22 @@ def backend_problems(
         return  # it brings an environment of its own
     if reason := available(backend):
         yield f"the environment '{backend}' cannot be used here: {reason}"
-    elif type(benchmark).open_environment is Benchmark.open_environment:
-        specs = map(benchmark.environment, tasks[:ASKED_TASKS])
-        lacking = {each for spec in specs for each in missing_capabilities(backend, spec)}
-        if lacking:
-            yield (
-                f"the environment '{backend}' does not offer what the tasks need "
-                f"({', '.join(sorted(lacking))}); {benchmark.name()} runs in: "
-                f"{', '.join(benchmark.environments)}"
-            )
+    elif lacking := lacking_capabilities(benchmark, backend, tasks):
+        yield (
+            f"the environment '{backend}' does not offer what the tasks need "
+            f"({', '.join(lacking)}); {benchmark.name()} runs in: "
+            f"{', '.join(benchmark.environments)}"
+        )
+
+
+def lacking_capabilities(
+    benchmark: Benchmark[Any], backend: str, tasks: Sequence[Any]
+) -> list[str]:
+    """What tasks need that a backend cannot give, where the benchmark starts it as it is."""
+    if type(benchmark).open_environment is not Benchmark.open_environment:
+        return []
+    specs = map(benchmark.environment, tasks[:ASKED_TASKS])
+    return sorted({each for spec in specs for each in missing_capabilities(backend, spec)})
 
 
 def disk_problems(folder: Path) -> Iterator[str]:

@@ -11,19 +11,20 @@ from typing import Any
 
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.data.predictions import read_predictions
 from chimera.eval.harness import Planned
 from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
-from chimera.eval.trial import StartBackend, TrialSpec, run_trial
+from chimera.eval.trial import StartBackend, TrialSpec
 from chimera.eval.values import Prediction, TrialRecord
 from chimera.eval.workers import ThreadExecutor, results
 
 WORKERS = 4
 #: The settings of a run that grading it again makes use of.
-USED = ("benchmark", "dataset", "option", "environment", "predictions")
+USED = ("benchmark", "dataset", "option", "role", "environment", "predictions")
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,7 +51,7 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if not predictions:
         raise UsageError(f"--predictions {file}: no predictions in it")
     answers = planned_answers(benchmark, predictions)
-    environment = settings.environment or _grading_backend(benchmark)
+    environment = settings.environment or _grading_backend(benchmark, answers)
     prepared = PreparedRun(
         settings, benchmark, answers[0][2], (), environment, answers=answers, predictions=file
     )
@@ -83,6 +84,7 @@ def grade_again(
     changes: Mapping[str, Any] | None = None,
     keep: bool = True,
     workers: int | None = None,
+    controls: Mode = "auto",
 ) -> Iterator[Regraded]:
     """Grade every stored submission of a run again; `keep` stores the new verdicts.
 
@@ -98,6 +100,7 @@ def grade_again(
             "run it again instead"
         )
     start = StartBackend(settings.environment or "none")
+    ruled = Controls(controls, store=machine_store(), keep=store.add_control if keep else None)
 
     def again(key: tuple[str, int]) -> Regraded | None:
         before = store.record(*key)
@@ -107,14 +110,16 @@ def grade_again(
             raise UsageError(f"the data set no longer has the task {before.task_id!r}")
         answer = Stored(before.submission)
         spec = TrialSpec(benchmark, tasks[before.task_id], before.sample, answer, start)
-        return Regraded(before, replace(run_trial(spec), digest=before.digest))
+        return Regraded(before, replace(ruled.run(spec), digest=before.digest))
 
     with held(store.path) if keep else nullcontext():
         for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
             if regraded is None:
                 continue
             if keep and regraded.after.verdict is not None:
-                store.replace_verdict(regraded.before, regraded.after.verdict)
+                store.replace_verdict(
+                    regraded.before, regraded.after.verdict, regraded.after.control
+                )
             yield regraded
 
 
@@ -126,5 +131,6 @@ def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, A
     return {task["id"]: task for task in benchmark.tasks()}
 
 
-def _grading_backend(benchmark: Benchmark[Any]) -> str:
-    return "none" if benchmark.grading == "none" else choose_backend(benchmark)
+def _grading_backend(benchmark: Benchmark[Any], answers: Iterable[Planned]) -> str:
+    tasks = [task for task, _, _ in answers]
+    return "none" if benchmark.grading == "none" else choose_backend(benchmark, tasks)

@@ -17,14 +17,21 @@ from typing import Any, Literal
 
 import msgspec
 
-from chimera.agents import Agent, as_agent
+from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark
+from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
-from chimera.eval.preflight import Problems, backend_problems, describe, disk_problems, runnable
+from chimera.eval.preflight import (
+    Problems,
+    backend_problems,
+    describe,
+    disk_problems,
+    runnable,
+)
 from chimera.eval.registry import benchmark_class, create_benchmark
 from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
@@ -37,10 +44,19 @@ from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers import create_provider
 from chimera.providers.meter import TrialLimits
+from chimera.providers.settings import ModelSettings, model_settings
+from chimera.text import file_name
 from chimera.types import JSON
 
+#: Trials at once where each waits for its part of a batch.
+BATCH_TRIALS = 4000
+SUMMARY = "summary"
+#: Models that a run can have beside the agent's. Those of a benchmark are its options
+#: `judge_model` and `user_model`; `summary` condenses the agent's long conversations.
+ROLES = ("judge", "user", SUMMARY)
 EMBEDDED_MODEL = "local/smollm2"
 MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
+UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -69,8 +85,17 @@ class RunSettings:
     cache: bool = False
     retries: int = 2
     base_url: str | None = None
+    controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
+    reasoning_effort: str | None = None
+    thinking_tokens: int | None = None
+    top_p: float | None = None
+    max_connections: int | None = None
+    model_option: tuple[str, ...] = ()
+    role: tuple[str, ...] = ()
+    mcp: tuple[str, ...] = ()
+    batch: str | None = None  # the name of the file of the run's batches
     against: str | None = None
     until: Literal["done", "decided"] = "done"
     alpha: float = 0.05
@@ -86,8 +111,33 @@ class RunSettings:
             raise UsageError(f"the run's settings are damaged: {error}") from None
 
     def create_benchmark(self) -> Benchmark[Any]:
-        options = pairs(self.option, "--option")
+        roles = {f"{role}_model": model for role, model in self.roles().items() if role != SUMMARY}
+        options = {**roles, **pairs(self.option, "--option")}
         return create_benchmark(self.benchmark, dataset=self.dataset, options=options)
+
+    def roles(self) -> dict[str, str]:
+        """The models beside the agent's, by what they do."""
+        found = pairs(self.role, "--role")
+        for name in found:
+            if name not in ROLES:
+                raise UsageError(f"--role {name}: there are the roles {', '.join(ROLES)}")
+        return found
+
+    def model_settings(self) -> ModelSettings:
+        return model_settings(
+            pairs(self.model_option, "--model-option"),
+            reasoning_effort=self.reasoning_effort,
+            thinking_tokens=self.thinking_tokens,
+            top_p=self.top_p,
+        )
+
+    def batches(self) -> Path | None:
+        """The file of the run's batches, where its calls go out in such."""
+        if self.batch is None:
+            return None
+        if self.timeout is not None:
+            raise UsageError("--batch may take a day: it cannot be had together with --timeout")
+        return cache_dir() / "batches" / f"{file_name(self.batch)}.sqlite"
 
     def limits(self) -> TrialLimits:
         return TrialLimits(
@@ -114,6 +164,8 @@ class PreparedRun:
     left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
     until: UntilDecided | None = None
+    #: Why this environment, where nobody named one.
+    environment_why: str = ""
 
     @property
     def samples(self) -> int:
@@ -136,9 +188,11 @@ class PreparedRun:
         return Harness(
             benchmark=self.benchmark,
             agent=self.agent,
-            env_factory=StartBackend(self.environment, network=settings.network),
+            env_factory=StartBackend(
+                self.environment, network=settings.network, mounts=as_agent(self.agent).mounts
+            ),
             samples=settings.samples,
-            concurrency=settings.concurrency,
+            concurrency=settings.concurrency or (BATCH_TRIALS if settings.batch else None),
             limits=settings.limits(),
             budget=settings.budget,
             attempts=settings.retries + 1,
@@ -146,6 +200,7 @@ class PreparedRun:
             tasks=self.tasks,
             predictions=self.answers,
             manifest=self.manifest(),
+            controls=settings.controls,
             observer=observer or SilentObserver(),
             until=self.until,
         )
@@ -153,6 +208,7 @@ class PreparedRun:
     def manifest(self) -> dict[str, JSON]:
         """What the run's file says of how it was made."""
         settings, dataset = asdict(self.settings), None
+        name = self.settings.agent or self.benchmark.default_agent
         if self.settings.dataset is not None:
             settings["dataset"] = str(Path(self.settings.dataset).absolute())
         if isinstance(self.benchmark, DatasetBenchmark):
@@ -162,7 +218,8 @@ class PreparedRun:
             "settings": settings,
             "dataset": dataset,
             "model": self.settings.model,
-            "agent": self.settings.agent or self.benchmark.default_agent,
+            "agent": name,
+            "agent_about": about(name),
             "environment": self.environment,
             "platform": {
                 "python": platform.python_version(),
@@ -202,10 +259,11 @@ def prepare(
     with problems.collected():
         tasks, left_out = _runnable_tasks(settings, benchmark, problems)
         tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
-    environment = settings.environment or ""
+    environment, why = settings.environment or "", ""
     with problems.collected():
-        needs_commands = agent is not None and as_agent(agent).needs_environment
-        environment = environment or choose_backend(benchmark, needs_commands=needs_commands)
+        if not environment:
+            needs_commands = agent is not None and as_agent(agent).needs_environment
+            environment, why = explained_backend(benchmark, tasks, needs_commands=needs_commands)
         problems.add(*backend_problems(benchmark, environment, tasks))
     until = None
     with problems.collected():
@@ -215,7 +273,14 @@ def prepare(
     problems.raise_all()
     assert agent is not None
     return PreparedRun(
-        settings, benchmark, agent, tasks, environment, left_out=left_out, until=until
+        settings,
+        benchmark,
+        agent,
+        tasks,
+        environment,
+        left_out=left_out,
+        until=until,
+        environment_why=why,
     )
 
 
@@ -237,10 +302,10 @@ def _runnable_tasks(
     chosen = select_tasks(every, settings.limit, settings.task)
     modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
     lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
-    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+    counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
+    if counted and lacks and all(lack.kind == "machine" for lack in lacks):
         here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
-        able = runnable(every, here)
-        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+        if able := runnable(every, here):
             told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
             return select_tasks(able, settings.limit, ()), told
     problems.add(*(describe(lack, len(chosen)) for lack in lacks))
@@ -260,6 +325,8 @@ def run(
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
     prepared = prepare(settings, api_key=api_key, runs=runs, benchmark=benchmark, agent=agent)
+    for each in prepared.benchmark.preparations(prepared.tasks):
+        each.make()
     store = prepared.open_store(runs, resume)
     try:
         result = prepared.harness(store, observer).run()
@@ -337,6 +404,11 @@ def chosen_agent(
         api_key=api_key,
         cache=cache_dir() / "calls.sqlite" if settings.cache else None,
         options=pairs(settings.agent_option, "--agent-option"),
+        model_settings=settings.model_settings(),
+        max_connections=settings.max_connections,
+        summary_model=settings.roles().get(SUMMARY),
+        mcp=settings.mcp,
+        batches=settings.batches(),
     )
     if settings.budget is not None or settings.cost_limit is not None:
         for provider in as_agent(agent).providers():
@@ -396,23 +468,51 @@ def shard_of(tasks: Sequence[Any], shard: str) -> Sequence[Any]:
     return chosen
 
 
-def choose_backend(benchmark: Benchmark[Any], *, needs_commands: bool = False) -> str:
-    """The first backend of the benchmark's list that this machine has; never `local` by itself."""
-    reasons = []
-    if tuple(benchmark.environments) == ("none",):
-        return "none"  # the benchmark brings an environment of its own, or needs none
-    for backend in benchmark.environments:
-        if backend == "local" or (backend == "none" and needs_commands):
-            continue
-        reason = available(backend)
-        if reason is None:
-            return backend
-        reasons.append(f"  {backend}: {reason}")
-    raise UsageError(
-        f"{benchmark.name()} needs an environment that this machine does not have:\n"
-        + "\n".join(reasons)
-        + "\n  --environment local runs without confinement, on this machine as it is."
-    )
+def default_backend(benchmark: Benchmark[Any], tasks: Sequence[Any]) -> str:
+    """The backend that `eval` would choose with the benchmark's own agent."""
+    name = benchmark.default_agent
+    needs_commands = name not in SUBMITTERS and agent_needs_environment(name)
+    return choose_backend(benchmark, tasks, needs_commands=needs_commands)
+
+
+def choose_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> str:
+    """The backend that `explained_backend` chooses."""
+    return explained_backend(benchmark, tasks, needs_commands=needs_commands)[0]
+
+
+def explained_backend(
+    benchmark: Benchmark[Any], tasks: Sequence[Any] = (), *, needs_commands: bool = False
+) -> tuple[str, str]:
+    """The first of the benchmark's backends that fits the tasks, and why; never `local` by itself.
+
+    What happens to run on this machine changes nothing: a backend that it lacks is an error, and
+    no other takes its place.
+    """
+    listed = benchmark.environments
+    if tuple(listed) == ("none",):
+        return "none", "the benchmark brings an environment of its own, or needs none"
+    wanted = [
+        name for name in listed if name != "local" and not (name == "none" and needs_commands)
+    ]
+    fitting = [frozenset(benchmark.fitting_environments(task)) for task in tasks]
+    fits = {name: sum(name in names for names in fitting) for name in wanted}
+    if not wanted:
+        raise UsageError(f"{benchmark.name()} has no confined environment\n{UNCONFINED}")
+    chosen = max(wanted, key=fits.__getitem__)
+    reason = available(chosen)
+    if reason is not None:
+        others = [f"{name} ({fits[name]} of {len(tasks)} tasks)" for name in wanted
+                  if name != chosen and (fits[name] or not tasks)]  # fmt: skip
+        also = f"\n  What fits too, with --environment: {', '.join(others)}" if others else ""
+        raise UsageError(
+            f"{benchmark.name()} needs the environment {chosen}, which this machine does not "
+            f"have:\n  {chosen}: {reason}{also}\n{UNCONFINED}"
+        )
+    every = fits[chosen] == len(tasks)
+    fit = f"fits {'all' if every else fits[chosen]} of the {len(tasks)} tasks"
+    return chosen, f"{chosen} {fit}, the first that does of: {', '.join(wanted)}"
 
 
 def write_output(result: EvalResult, file: Path) -> None:

@@ -7,9 +7,10 @@ import random
 import threading
 import time
 import traceback
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from chimera.activity import doing
@@ -26,9 +27,10 @@ from chimera.errors import (
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.text import storable_value
-from chimera.types import AgentResult, Usage
+from chimera.types import JSON, AgentResult, Usage
 
 ResultT = TypeVar("ResultT")
 
@@ -54,16 +56,25 @@ class StartBackend(StartEnvironment):
 
     backend: str
     network: bool = False
+    #: What the agent brings along, asked for where trials run: host path → target, read-only.
+    mounts: Callable[[], Mapping[str, str]] = field(default=dict, compare=False)
 
     def __call__(self, spec: EnvironmentSpec) -> Environment:
-        from chimera.environments import start_environment
+        from chimera.environments import backend_class, start_environment
 
-        return start_environment(
-            self.backend, replace(spec, network=True) if self.network else spec
-        )
+        if self.network:
+            spec = replace(spec, network=True)
+        if "confined" in backend_class(self.backend).capabilities:
+            spec = replace(spec, mounts={**spec.mounts, **self.mounts()})
+        return start_environment(self.backend, spec)
+
+    def identity(self, spec: EnvironmentSpec) -> JSON:
+        from chimera.environments import backend_class
+
+        return backend_class(self.backend).identity(spec)
 
     def without_network(self) -> StartBackend:
-        return replace(self, network=False)
+        return StartBackend(self.backend)
 
 
 @dataclass(frozen=True, slots=True)
@@ -79,6 +90,7 @@ class TrialSpec:
     attempts: int = 3
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
+    journal: Path | None = None  # calls of this trial by a process that was killed
 
 
 @dataclass(slots=True)
@@ -104,7 +116,8 @@ class _Account:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
         for call in prior.calls:
             self.meter.record(call)
-        if prior.error is None and prior.submission is not None:
+        withheld = prior.control is not None  # there was a verdict, without the control it needs
+        if (prior.error is None or withheld) and prior.submission is not None:
             self.submission, self.trajectory = prior.submission, prior.trajectory
             self.steps, self.stop_reason = prior.steps, prior.stop_reason
 
@@ -125,6 +138,10 @@ def run_trial(
     account = _Account(meter)
     if spec.prior is not None:
         account.take_over(spec.prior)
+    if spec.journal is not None:
+        meter.journal = Journal(spec.journal)
+        for call in meter.journal.left:
+            meter.record(call.account)
 
     def record(
         attempt: int, verdict: Verdict | None = None, error: TrialError | None = None
@@ -155,6 +172,8 @@ def run_trial(
         def submitted(attempt: int = attempt) -> None:
             if checkpoint is not None and meter.calls and spec.benchmark.grading == "fresh":
                 checkpoint(record(attempt))
+                if meter.journal is not None:
+                    meter.journal.remove()
 
         try:
             with metered(meter):

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
-from chimera.errors import GraderError
+import msgspec
+
+from chimera.errors import GraderError, UsageError
 from chimera.providers.meter import CallRecord
+from chimera.text import storable_value
 from chimera.types import JSON, Step, Usage
 
 
@@ -78,6 +83,46 @@ class Prediction:
 
 
 Status = Literal["passed", "failed", "error"]
+#: What a known answer came to. "none": there is no such answer; "off": controls were not wanted;
+#: "unneeded": the verdict does not depend on it.
+ControlStatus = Literal["passed", "failed", "error", "none", "off", "unneeded"]
+ControlAnswer = Literal["reference", "nothing"]
+
+
+@dataclass(frozen=True, slots=True)
+class TrialControls:
+    """What known answers came to where a verdict was reached: the reference, and nothing at all.
+
+    `identity` names the environment; the controls themselves are kept under it.
+    """
+
+    positive: ControlStatus = "unneeded"
+    negative: ControlStatus = "unneeded"
+    identity: str = ""
+
+
+@dataclass(frozen=True, slots=True)
+class Control:
+    """One known answer, graded as any other is, in an environment of one identity."""
+
+    identity: str
+    answer: ControlAnswer
+    benchmark: str
+    task_id: str
+    status: Status
+    why: str = ""
+    log: str = ""  # what the checks printed, or what stopped them
+    #: Whether the fault is one of grading this answer; the environment had started by then.
+    of_answer: bool = False
+    made: float = 0.0
+    seconds: float = 0.0
+    #: What the identity was made of, as JSON.
+    details: str = ""
+
+    @property
+    def holds(self) -> bool:
+        """Whether it came out as it must: only such controls are kept for later runs."""
+        return self.status == ("passed" if self.answer == "reference" else "failed")
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,6 +157,21 @@ class TrialRecord:
     stop_reason: str = ""
     calls: tuple[CallRecord, ...] = ()
     trajectory: tuple[Step, ...] = ()
+    #: None: no verdict was reached, or nobody asked for controls.
+    control: TrialControls | None = None
+
+    @property
+    def uninformative(self) -> bool:
+        """Whether it passed where doing nothing passes too."""
+        return self.passed and self.control is not None and self.control.negative == "passed"
+
+    @property
+    def uncontrolled(self) -> bool:
+        """Whether there is a verdict that no known answer stands behind."""
+        if self.verdict is None:
+            return False
+        found = self.control or TrialControls("off", "off")
+        return (found.negative if self.passed else found.positive) in ("none", "off")
 
     @property
     def status(self) -> Status:
@@ -134,3 +194,21 @@ class TrialRecord:
         if self.submission is None:
             return ""
         return self.submission.raw if self.submission.raw is not None else self.submission.text
+
+
+def content_digest(value: JSON) -> str:
+    """A short name for a task, or for anything else that can be stored."""
+    try:
+        encoded = msgspec.json.encode(value, enc_hook=_encode_other, order="sorted")
+    except UnicodeEncodeError:  # lone surrogates
+        cleaned = storable_value(value)
+        encoded = msgspec.json.encode(cleaned, enc_hook=_encode_other, order="sorted")
+    return hashlib.sha256(encoded).hexdigest()[:32]
+
+
+def _encode_other(value: object) -> object:
+    if isinstance(value, Path | range | complex):
+        return repr(value)
+    if hasattr(value, "__dict__"):
+        return vars(value)
+    raise UsageError(f"a task holds a {type(value).__name__}, which cannot be stored")

@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
-from chimera.eval.values import TrialRecord
+from chimera.eval.values import Control, TrialRecord
 from chimera.providers.meter import Budget
 
 JobT = TypeVar("JobT")
@@ -27,6 +27,8 @@ class Surroundings:
     checkpoint: Callable[[TrialRecord], object]
     started: Callable[[str, int], None]
     doing: Callable[[str, int, str, float], None] = lambda *_: None
+    #: Keeps a control that a trial rests on.
+    controlled: Callable[[Control], object] = lambda _: None
 
 
 class Executor(Protocol[TakenT, GivenT]):

@@ -32,6 +32,9 @@ class AnthropicProvider(Provider):
     proxies: bool = True
     prompt_caching: bool = True
 
+    def __post_init__(self) -> None:
+        self.check_protocol("messages")
+
     @property
     def endpoint(self) -> str:
         return f"{self.base_url} {self.model}"
@@ -50,10 +53,9 @@ class AnthropicProvider(Provider):
     def _call(self, request: Request) -> Response:
         import anthropic
 
-        arguments = self._arguments(request)
+        arguments, resource = self._arguments(request), self._client().messages
 
         def send() -> AbstractContextManager[Any]:
-            resource = self._client().messages
             connect = min(CONNECT_SECONDS, request.timeout)
             timeout = anthropic.Timeout(request.timeout, connect=connect)
             given = sdk_arguments(resource.create, arguments, self._headers(arguments))

@@ -9,6 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import ClassVar
 
 from chimera.activity import doing
 from chimera.errors import LimitReached, ProviderError, UsageError
@@ -96,13 +97,23 @@ class Provider(ABC):
     settings: ModelSettings = ModelSettings()
     max_connections: int | None = None  # None: as many as the endpoint bears
 
+    #: Whether the model calls tools; where not, they are offered as text (see `text_protocol`).
+    calls_tools: ClassVar[bool] = True
+
     @abstractmethod
     def _call(self, request: Request) -> Response:
         """Make one call; raise `CallFailed` for any failure. The caller works out the cost."""
 
+    def start(self) -> None:  # noqa: B027 - most have nothing to start
+        """Make ready what takes its time, before any trial's begins."""
+
     def price(self) -> Price | None:
         """The price list, or None when it is not known."""
         return self.price_override
+
+    def reserved_before(self, request: Request) -> bool:
+        """Whether money was set aside for this very call by a process that was cut off."""
+        return False
 
     def required_price(self) -> Price:
         """The price list, for a run whose money is limited; a `UsageError` when it is not known."""
@@ -118,6 +129,14 @@ class Provider(ABC):
     def identity(self) -> dict[str, JSON]:
         """What of this provider can change an answer; keys are no part of it."""
         return {"model": self.name, **self.settings.identity()}
+
+    def check_protocol(self, *known: str) -> None:
+        """A `UsageError` when the user asks for a protocol that is none of these."""
+        if self.settings.protocol not in (None, *known):
+            raise UsageError(
+                f"'{self.name}' has no protocol '{self.settings.protocol}'; it has: "
+                + ", ".join(known)
+            )
 
     @property
     def endpoint(self) -> str:
@@ -246,7 +265,7 @@ class _Call:
         """Make the call against a reservation, settled once: at its price, at nothing, or, when the
         provider may have worked for an answer that never arrived, at the worst case."""
         worst_case = self._worst_case()
-        budget = self.meter.budget
+        budget = None if self.provider.reserved_before(self.request) else self.meter.budget
         if budget is not None:
             budget.reserve(worst_case, self.meter.remaining_seconds())
         charge: float | None = None if self.price is None else worst_case

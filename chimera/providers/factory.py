@@ -13,8 +13,9 @@ from typing import Any, Literal
 from chimera.errors import UsageError
 from chimera.plugins import is_own_code, load_class
 from chimera.providers.base import DEFAULT_ATTEMPTS, Provider
-from chimera.providers.prices import FREE, Price, parse_price
+from chimera.providers.prices import FREE, parse_price
 from chimera.providers.secrets import remember_secret
+from chimera.providers.settings import ModelSettings
 from chimera.text import did_you_mean
 
 
@@ -22,7 +23,7 @@ from chimera.text import did_you_mean
 class Service:
     """Where a prefix leads. The first variable that is set gives the key or the address."""
 
-    protocol: Literal["openai", "anthropic"]
+    protocol: Literal["openai", "anthropic", "google"]
     base_url: str
     key_variables: tuple[str, ...] = ()
     base_url_variables: tuple[str, ...] = ()
@@ -42,8 +43,8 @@ SERVICES: Mapping[str, Service] = {
         "openai", "https://openrouter.ai/api/v1", ("OPENROUTER_API_KEY",), ("OPENROUTER_BASE_URL",)
     ),
     "google": Service(
-        "openai", "https://generativelanguage.googleapis.com/v1beta/openai",
-        ("GEMINI_API_KEY", "GOOGLE_API_KEY"),
+        "google", "https://generativelanguage.googleapis.com",
+        ("GEMINI_API_KEY", "GOOGLE_API_KEY"), ("GOOGLE_GEMINI_BASE_URL",),
     ),
     "xai": Service("openai", "https://api.x.ai/v1", ("XAI_API_KEY",)),
     "deepseek": Service("openai", "https://api.deepseek.com", ("DEEPSEEK_API_KEY",)),
@@ -73,8 +74,9 @@ SERVICES: Mapping[str, Service] = {
     ),
 }  # fmt: skip
 SERVICE_ALIASES: Mapping[str, str] = {"gemini": "google", "z-ai": "zai", "grok": "xai"}
-#: Prefixes that are no service.
-SPECIAL = ("local", "scripted", "litellm")
+#: Prefixes that are no service with an address and a key of its own.
+SPECIAL = ("local", "scripted", "litellm", "azure", "bedrock", "vertex")
+GOOGLE_CHAT = "/v1beta/openai"  # where Google speaks chat completions
 #: A name at the gateway that is set, whatever service it looks like.
 GATEWAY = "gateway:"
 ENTRY_POINT_GROUP = "chimera.providers"
@@ -113,6 +115,8 @@ def create_provider(
     timeout: float = 600.0,
     cache: str | Path | None = None,
     price: str | None = None,
+    settings: ModelSettings | None = None,
+    max_connections: int | None = None,
 ) -> Provider:
     """The provider of `SERVICE/MODEL`, of a well-known bare name, of `gateway:MODEL`, of one's own
     `file.py:Class`, or of the usual variables.
@@ -123,41 +127,64 @@ def create_provider(
     name = model or os.environ.get("ANTHROPIC_MODEL") or os.environ.get("OPENAI_MODEL")
     if not name:
         raise UsageError("no model was named: give one as SERVICE/MODEL, for example local/smollm2")
-    settings: dict[str, Any] = {
+    if api_key:
+        remember_secret(api_key)
+    values: dict[str, Any] = {
+        "name": name,
         "attempts": attempts,
         "timeout": timeout,
         "cache": None if cache is None else Path(cache).expanduser(),
+        "price_override": parse_price(price) if price is not None else None,
+        "settings": settings or ModelSettings(),
+        "max_connections": max_connections,
     }
-    override = parse_price(price) if price is not None else None
     prefix, _, rest = name.partition("/")
     if prefix in SPECIAL and rest:
-        return _special(prefix, rest, name, override, settings)
+        return _special(prefix, rest, name, api_key, base_url, values)
     if _is_own(name):
-        return _own_provider(name, api_key, base_url, override, settings)
+        return _own_provider(name, api_key, base_url, values)
     service_name, served = _resolve(name, base_url)
-    service = SERVICES[service_name]
-    return _of_service(service, service_name, served, name, api_key, base_url, override, settings)
+    return _of_service(service_name, served, name, api_key, base_url, values)
 
 
 def _special(
-    prefix: str, rest: str, name: str, price: Price | None, settings: dict[str, Any]
+    prefix: str,
+    rest: str,
+    name: str,
+    api_key: str | None,
+    base_url: str | None,
+    values: dict[str, Any],
 ) -> Provider:
+    if prefix in ("azure", "bedrock", "vertex"):
+        from chimera.providers.clouds import cloud_provider
+
+        return cloud_provider(prefix, rest, api_key, base_url, values)
+    if prefix == "litellm":
+        needs(name, "litellm", "pip install litellm")
+        from chimera.providers.litellm import LiteLLMProvider
+
+        return LiteLLMProvider(model=rest, **values)
+    values["price_override"] = values["price_override"] or FREE
     if prefix == "scripted":
         from chimera.providers.scripted import scripted_provider
 
-        return scripted_provider(name, rest, price_override=price or FREE, **settings)
-    if prefix == "litellm":
-        if importlib.util.find_spec("litellm") is None:
-            raise UsageError(f"'{name}' needs litellm\n  pip install litellm")
-        from chimera.providers.litellm import LiteLLMProvider
-
-        return LiteLLMProvider(name=name, model=rest, price_override=price, **settings)
+        return scripted_provider(model=rest, **values)
     if rest != "smollm2":
         raise UsageError(f"unknown local model '{name}'; there is: local/smollm2")
-    from chimera.providers.local import LocalProvider, model_path
+    from chimera.providers.local import LocalProvider, require_engine
 
-    model_path()
-    return LocalProvider(name=name, model=rest, price_override=price or FREE, **settings)
+    require_engine()
+    return LocalProvider(model=rest, **values)
+
+
+def needs(name: str, module: str, install: str) -> None:
+    """A `UsageError` when the package that a model needs is not installed."""
+    try:
+        found = importlib.util.find_spec(module) is not None
+    except ModuleNotFoundError:  # the package that it would be part of
+        found = False
+    if not found:
+        raise UsageError(f"'{name}' needs the package {module}\n  {install}")
 
 
 def _resolve(name: str, base_url: str | None) -> tuple[str, str]:
@@ -221,37 +248,36 @@ def _own_provider(
     name: str,
     api_key: str | None,
     base_url: str | None,
-    price: Price | None,
-    settings: dict[str, Any],
+    values: dict[str, Any],
 ) -> Provider:
     """A provider of one's own; `api_key` and `base_url` are given to a class that has them."""
     kind: Any = Provider  # abstract, which is no matter here
     cls: type[Any] = load_class(
         name, kind, what="model", shipped={}, group=ENTRY_POINT_GROUP, others=SERVICES
     )
-    remember_secret(api_key or "")
-    own = {"api_key": api_key, "base_url": base_url, "price_override": price}
+    own = {"api_key": api_key, "base_url": base_url}
     defaults = {each.name: each.default for each in fields(cls)}
-    settings |= {key: own[key] for key in own if own[key] is not None and key in defaults}
+    values |= {key: own[key] for key in own if own[key] is not None and key in defaults}
+    if values["price_override"] is None:
+        del values["price_override"]
     if defaults["model"] is MISSING:
-        settings["model"] = cls.__name__
+        values["model"] = cls.__name__
     try:
-        made: Provider = cls(name=name, **settings)
+        made: Provider = cls(**values)
     except TypeError as error:
         raise UsageError(f"model '{name}' cannot be made: {error}") from None
     return made
 
 
 def _of_service(
-    service: Service,
     service_name: str,
     served: str,
     name: str,
     api_key: str | None,
     base_url: str | None,
-    price: Price | None,
-    settings: dict[str, Any],
+    values: dict[str, Any],
 ) -> Provider:
+    service = SERVICES[service_name]
     address = base_url or _first(service.base_url_variables) or service.base_url
     if service_name == "ollama":
         address = _ollama_address(address)
@@ -264,22 +290,29 @@ def _of_service(
         raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give the key by option.")
     remember_secret(key)
     if service.free:
-        price = price or FREE
+        values["price_override"] = values["price_override"] or FREE
+    values |= {"model": served, "base_url": address, "api_key": key}
     if service.protocol == "anthropic":
         from chimera.providers.anthropic import AnthropicProvider
 
         bearer = not api_key and not os.environ.get("ANTHROPIC_API_KEY") and bool(key)
-        return AnthropicProvider(
-            name=name, model=served, base_url=address, api_key=key, bearer=bearer,
-            price_override=price, **settings,
-        )  # fmt: skip
+        return AnthropicProvider(bearer=bearer, **values)
+    if service.protocol == "google" and values["settings"].protocol != "chat":
+        return _gemini(name, values)
     from chimera.providers.openai import OpenAIProvider
 
-    official = address.startswith("https://api.openai.com")
-    return OpenAIProvider(
-        name=name, model=served, base_url=address, api_key=key, price_override=price,
-        max_tokens_field="max_completion_tokens" if official else "max_tokens", **settings,
-    )  # fmt: skip
+    if address == SERVICES["google"].base_url:
+        values["base_url"] = address + GOOGLE_CHAT
+    if not address.startswith("https://api.openai.com"):
+        return OpenAIProvider(**values)
+    return OpenAIProvider(max_tokens_field="max_completion_tokens", protocol="by_tools", **values)
+
+
+def _gemini(name: str, values: dict[str, Any]) -> Provider:
+    from chimera.providers.gemini import INSTALL, GeminiProvider
+
+    needs(name, "google.genai", f"{INSTALL}\n  Or have it asked by --model-option protocol=chat.")
+    return GeminiProvider(**values)
 
 
 def _first(variables: tuple[str, ...]) -> str | None:

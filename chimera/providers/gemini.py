@@ -29,6 +29,9 @@ class GeminiProvider(Provider):
     api_key: str = field(default="", repr=False)
     vertex: bool = False
 
+    def __post_init__(self) -> None:
+        self.check_protocol("gemini", *(() if self.vertex else ("chat",)))
+
     @property
     def endpoint(self) -> str:
         return f"{self._address()} {self.model}"

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import threading
 import time
-from dataclasses import dataclass
 
 INITIAL_LIMIT = 32.0
 HIGHEST_LIMIT = 16_384.0
@@ -21,7 +20,6 @@ class AdaptiveLimiter:
     def __init__(self, initial: float = INITIAL_LIMIT, highest: float = HIGHEST_LIMIT) -> None:
         self.limit = initial
         self.running = 0
-        self.waiting = 0
         self._refused = False
         self.answered = False
         self._highest = highest
@@ -33,11 +31,7 @@ class AdaptiveLimiter:
         """Wait for a turn; the moment it began (for `refused`), or None when `timeout` passed."""
         end = None if timeout is None else time.monotonic() + timeout
         with self._changed:
-            self.waiting += 1
-            try:
-                return self._turn(end)
-            finally:
-                self.waiting -= 1
+            return self._turn(end)
 
     def _turn(self, end: float | None) -> float | None:
         while True:
@@ -86,27 +80,6 @@ class AdaptiveLimiter:
 
 _limiters: dict[str, AdaptiveLimiter] = {}
 _lock = threading.Lock()
-
-
-@dataclass(frozen=True, slots=True)
-class Turns:
-    """Calls of an endpoint that run and that wait for their turn, and how many may run."""
-
-    endpoint: str
-    running: int
-    waiting: int
-    limit: int
-
-
-def waiting_turns() -> list[Turns]:
-    """The endpoints of this process at which calls wait."""
-    with _lock:
-        known = list(_limiters.items())
-    return [
-        Turns(endpoint, limiter.running, limiter.waiting, int(limiter.limit))
-        for endpoint, limiter in known
-        if limiter.waiting
-    ]
 
 
 def limiter_for(endpoint: str, most: int | None = None) -> AdaptiveLimiter:

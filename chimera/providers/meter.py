@@ -9,11 +9,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from contextvars import ContextVar
 from dataclasses import dataclass, field
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from chimera.activity import doing
 from chimera.errors import BudgetExceeded, LimitReached
 from chimera.types import Step, Usage
+
+if TYPE_CHECKING:
+    from chimera.providers.journal import Journal
 
 
 @dataclass(frozen=True, slots=True)
@@ -107,6 +110,9 @@ class Meter:
     cost: float | None = 0.0  # None as soon as one call's price is unknown
     #: What the agent did so far, for a trial that ends in an error; agents may set it.
     trajectory: Sequence[Step] = ()
+    #: Where replies are kept until the trial is stored, for agents that can be given them again.
+    journal: Journal | None = None
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
 
     @property
     def budget_bounded(self) -> bool:
@@ -128,12 +134,13 @@ class Meter:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def record(self, call: CallRecord) -> None:
-        self.calls.append(call)
-        self.usage = self.usage + call.usage
-        if call.cost is None or self.cost is None:
-            self.cost = None
-        else:
-            self.cost += call.cost
+        with self._lock:  # an agent may ask several things at once
+            self.calls.append(call)
+            self.usage = self.usage + call.usage
+            if call.cost is None or self.cost is None:
+                self.cost = None
+            else:
+                self.cost += call.cost
 
 
 _current: ContextVar[Meter | None] = ContextVar("chimera_meter", default=None)

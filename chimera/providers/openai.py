@@ -18,9 +18,6 @@ from chimera.providers.wire import chat, responses
 from chimera.types import JSON, Response
 
 CONNECT_SECONDS = 20.0
-#: How OpenAI's own address begins. Its models take tools together with reasoning at the newer
-#: interface alone.
-OFFICIAL = "https://api.openai.com"
 
 _clients: dict[tuple[int, str, str, bool], Any] = {}
 _lock = threading.Lock()
@@ -32,14 +29,12 @@ class OpenAIProvider(Provider):
     api_key: str = field(default="", repr=False)
     #: OpenAI's own models take the newer name, which reasoning models insist on.
     max_tokens_field: str = "max_tokens"
-    #: "auto": the Responses interface for OpenAI's own models with tools, chat completions else.
-    protocol: Literal["auto", "chat", "responses"] = "auto"
+    #: "by_tools": the Responses interface where there are tools, as OpenAI's own models take them
+    #: together with reasoning there alone; chat completions else.
+    protocol: Literal["chat", "responses", "by_tools"] = "chat"
 
     def __post_init__(self) -> None:
-        if self.settings.protocol not in (None, "chat", "responses"):
-            raise UsageError(
-                f"'{self.name}' has no protocol '{self.settings.protocol}'; it has: chat, responses"
-            )
+        self.check_protocol("chat", "responses")
         if self.settings.thinking_tokens is not None:
             raise UsageError(
                 f"'{self.name}' has no field for --thinking-tokens\n  Use --reasoning-effort, or "
@@ -65,18 +60,16 @@ class OpenAIProvider(Provider):
     def wire(self, request: Request) -> ModuleType:
         """The wire format in which a request is sent."""
         chosen = self.settings.protocol or self.protocol
-        if chosen == "auto":
-            official = self.base_url.startswith(OFFICIAL)
-            chosen = "responses" if official and request.tools else "chat"
+        if chosen == "by_tools":
+            chosen = "responses" if request.tools else "chat"
         return responses if chosen == "responses" else chat
 
     def _call(self, request: Request) -> Response:
         import openai
 
-        arguments, wire = self._arguments(request), self.wire(request)
+        arguments, wire, client = self._arguments(request), self.wire(request), self._client()
 
         def send() -> AbstractContextManager[Any]:
-            client = self._client()
             timeout = openai.Timeout(request.timeout, connect=min(CONNECT_SECONDS, request.timeout))
             resource = client.responses if wire is responses else client.chat.completions
             create = resource.with_streaming_response.create

@@ -62,7 +62,7 @@ class ScriptedProvider(Provider):
     price_override: Price | None = FREE
 
     def identity(self) -> dict[str, JSON]:
-        return {"model": self.name, "script": repr(self.script)}
+        return {"model": self.name, "script": repr(self.script), **self.settings.identity()}
 
     def _call(self, request: Request) -> Response:
         if self.script is None:
@@ -81,7 +81,7 @@ class ScriptedProvider(Provider):
         )
 
 
-def scripted_provider(name: str, model: str, **settings: Any) -> ScriptedProvider:
+def scripted_provider(*, name: str, model: str, **values: Any) -> ScriptedProvider:
     """`echo`, `text:WORDS` or the path of a script."""
     if model == "echo":
         script = None
@@ -96,7 +96,7 @@ def scripted_provider(name: str, model: str, **settings: Any) -> ScriptedProvide
                 f"'{name}' is no script: {error}\n"
                 "  Use scripted/echo, scripted/text:WORDS, or scripted/FILE.json (a reply list)."
             ) from None
-    return ScriptedProvider(name=name, model=model, script=script, **settings)
+    return ScriptedProvider(name=name, model=model, script=script, **values)
 
 
 @lru_cache(maxsize=32)

@@ -68,15 +68,15 @@ def talk(
         raise CallFailed(
             f"{name}: no answer within {timeout:.0f} s",
             retryable=True,
-            maybe_charged=_sent(error),
-            everywhere=not _sent(error),
+            maybe_charged=was_sent(error),
+            everywhere=not was_sent(error),
         ) from None
     except sdk.APIConnectionError as error:
         raise CallFailed(
             f"{name}: no connection: {error.__cause__ or error}",
             retryable=True,
-            maybe_charged=_sent(error),
-            everywhere=not _sent(error),
+            maybe_charged=was_sent(error),
+            everywhere=not was_sent(error),
         ) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise CallFailed(
@@ -170,7 +170,8 @@ def decoded(name: str, body: bytes) -> dict[str, JSON]:
     return value
 
 
-def _sent(error: BaseException) -> bool:
+def was_sent(error: BaseException) -> bool:
+    """Whether a request may have reached the service before its connection failed."""
     return type(error.__cause__).__name__ not in _NEVER_SENT
 
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.errors import UsageError
-from chimera.providers.secrets import remember_secret
+from chimera.providers.secrets import PLACEHOLDER, remember_secret
 from chimera.types import JSON
 
 HEADER = "header."
@@ -61,6 +61,8 @@ def model_settings(
     body: list[tuple[str, JSON]] = []
     headers: list[tuple[str, str]] = []
     for name, text in options.items():
+        if PLACEHOLDER in text:
+            raise UsageError(f"--model-option {name} is a secret and not stored: give it again")
         if name.startswith(HEADER) and name != HEADER:
             headers.append((name.removeprefix(HEADER).lower(), text))
             if secret(name):

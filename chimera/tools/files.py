@@ -2,16 +2,24 @@
 
 from __future__ import annotations
 
+import base64
 import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 from chimera.environments.base import Environment, Machine, machine
-from chimera.types import JSON, ToolResult
+from chimera.types import JSON, Image, ToolResult
 
 VIEWED_LINES = 400
 VIEWED_CHARS = 60_000
 LISTED = 500
+PICTURE_BYTES = 5 * 1024**2
+PICTURES = {
+    b"\x89PNG\r\n\x1a\n": "image/png",
+    b"\xff\xd8\xff": "image/jpeg",
+    b"GIF87a": "image/gif",
+    b"GIF89a": "image/gif",
+}
 
 
 def _view_parameters() -> Mapping[str, JSON]:
@@ -49,6 +57,7 @@ class ViewTool:
     name: str = "view"
     description: str = "Show a text file with line numbers, or list a directory two levels deep."
     parameters: Mapping[str, JSON] = field(default_factory=_view_parameters)
+    parallel: bool = True  # it changes nothing
 
     def execute(self, arguments: Mapping[str, JSON], env: Environment) -> ToolResult:
         path, inside = str(arguments["path"]), machine(env)
@@ -58,6 +67,10 @@ class ViewTool:
             return listing(path, inside)
         except OSError as error:
             return ToolResult("", str(error))
+        media_type = picture_type(content)
+        if media_type is not None and len(content) <= PICTURE_BYTES:
+            image = Image(media_type, base64.b64encode(content).decode())
+            return ToolResult(f"{path} is a picture ({media_type})", images=(image,))
         if b"\0" in content[:8192]:
             return ToolResult("", f"{path} is a binary file of {len(content)} bytes")
         lines = content.decode("utf-8", "replace").splitlines()
@@ -71,6 +84,13 @@ class ViewTool:
         rest = len(lines) - end
         more = f"\n[{rest} more lines; view from {end + 1}]" if rest > 0 else ""
         return ToolResult((shown[:VIEWED_CHARS] or "[the file is empty]") + more)
+
+
+def picture_type(content: bytes) -> str | None:
+    """The media type of a picture that models take, by its first bytes."""
+    if content.startswith(b"RIFF") and content[8:12] == b"WEBP":
+        return "image/webp"
+    return next((kind for start, kind in PICTURES.items() if content.startswith(start)), None)
 
 
 def listing(path: str, env: Machine) -> ToolResult:

@@ -4,17 +4,21 @@ from __future__ import annotations
 
 import math
 import sqlite3
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from itertools import combinations
+from statistics import NormalDist
 
 from chimera.eval.runs import stats
+from chimera.eval.runs.power import detectable
 from chimera.types import JSON
 from chimera.view.grid import trials_of
 from chimera.view.index import Index
 
-PAGE = 50
 MOST_RUNS = 8
-MOST_RESAMPLED = 1000
+#: Beyond, a bootstrap takes longer than a page may.
+MOST_RESAMPLED = 300
 ALPHA = 0.05
+_Z95 = NormalDist().inv_cdf(0.975)
 
 #: What of the shared tasks is listed: those in which the runs differ, or …
 LISTS = ("flipped", "better", "worse", "none", "all")
@@ -61,7 +65,7 @@ class Together:
             dict(zip(names, row[start : start + 4], strict=True)) for start in range(0, len(row), 4)
         ]
 
-    def tasks(self, listed: str, text: str, page: int, size: int = PAGE) -> dict[str, JSON]:
+    def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
         """One page of the shared tasks, those that differ most first."""
         rates = [f"(t{n}.passed * 1.0 / t{n}.trials)" for n in range(len(self.indexes))]
         where, arguments = f"{self._shared} AND {_condition(listed, rates)}", []
@@ -112,12 +116,12 @@ def _condition(listed: str, rates: Sequence[str]) -> str:
 
 
 def comparison(together: Together) -> dict[str, JSON]:
-    """What the shared tasks say of the runs, each against the first."""
+    """What the shared tasks say of the runs: of all pairs, those with the first are told."""
     shapes = together.shapes()
     tasks = sum(count for _, count in shapes)
     runs = len(together.indexes)
-    pairs = [_pair(shapes, 0, other) for other in range(1, runs)] if tasks else []
-    for pair, adjusted in zip(pairs, _holm([pair["p"] for pair in pairs]), strict=True):
+    pairs = [_pair(shapes, a, b) for a, b in combinations(range(runs), 2)] if tasks else []
+    for pair, adjusted in zip(pairs, stats.holm([pair["p"] for pair in pairs]), strict=True):
         pair["p_adjusted"] = adjusted
         pair["sentence"] = _sentence(pair)
     return {
@@ -129,9 +133,20 @@ def comparison(together: Together) -> dict[str, JSON]:
             }
             for n, spent in enumerate(together.spent())
         ],
-        "pairs": pairs,
+        "pairs": [pair for pair in pairs if pair["first"] == 0],
+        "best": _best(pairs, runs),
         "agreeing": sum(count for rates, count in shapes if len(set(rates)) == 1),
     }
+
+
+def _best(pairs: Sequence[dict[str, JSON]], runs: int) -> list[int]:
+    """The runs that no other is shown to be better than; the best is among them."""
+    beaten = {
+        pair["first"] if pair["difference"] > 0 else pair["second"]
+        for pair in pairs
+        if pair["difference"] and pair["p"] * (runs - 1) <= ALPHA
+    }
+    return [place for place in range(runs) if place not in beaten]
 
 
 def _pair(
@@ -147,6 +162,8 @@ def _pair(
         table["first" if a > b else "second" if b > a else "both" if a else "neither"] += count
     tasks = sum(differences.values())
     mean = math.fsum(value * count for value, count in differences.items()) / tasks
+    squares = math.fsum(count * (value - mean) ** 2 for value, count in differences.items())
+    deviation = math.sqrt(squares / max(1, tasks - 1))
     p = (
         stats.mcnemar_exact(table["first"], table["second"])
         if binary
@@ -157,7 +174,8 @@ def _pair(
         "second": second,
         "tasks": tasks,
         "difference": mean,
-        "interval": list(_interval(differences, tasks, mean)),
+        "interval": list(_interval(differences, table, mean, deviation, binary=binary)),
+        "detectable": detectable(deviation, tasks) if tasks > 1 else None,
         "test": "McNemar's exact test" if binary else "paired permutation test",
         "p": p,
         "table": table,
@@ -165,45 +183,45 @@ def _pair(
     }
 
 
-def _expanded(differences: dict[float, int]) -> list[float]:
+def _expanded(differences: Mapping[float, int]) -> list[float]:
     return [value for value, count in sorted(differences.items()) for _ in range(count)]
 
 
-def _interval(differences: dict[float, int], tasks: int, mean: float) -> stats.Interval:
+def _interval(
+    differences: Mapping[float, int],
+    table: Mapping[str, int],
+    mean: float,
+    deviation: float,
+    *,
+    binary: bool,
+) -> stats.Interval:
+    """That of the command line, where it is quick; else what it tends to."""
+    tasks = sum(differences.values())
+    if binary:
+        return stats.score_interval(table["second"], table["first"], tasks)
     if tasks <= MOST_RESAMPLED:
-        return stats.clustered_bootstrap([[d] for d in _expanded(differences)], bounds=(-1.0, 1.0))
-    squares = math.fsum(count * (value - mean) ** 2 for value, count in differences.items())
-    spread = 1.959964 * math.sqrt(squares) / tasks
+        return stats.paired_interval(_expanded(differences))
+    spread = _Z95 * deviation / math.sqrt(tasks)
     return (max(-1.0, mean - spread), min(1.0, mean + spread))
 
 
-def _holm(values: Sequence[float]) -> list[float]:
-    """p-values of several tests, so that one false alarm among all of them is as rare as said."""
-    order = sorted(range(len(values)), key=values.__getitem__)
-    adjusted, least = [0.0] * len(values), 0.0
-    for rank, place in enumerate(order):
-        least = max(least, min(1.0, (len(values) - rank) * values[place]))
-        adjusted[place] = least
-    return adjusted
-
-
-def _sentence(pair: dict[str, JSON]) -> str:
+def _sentence(pair: Mapping[str, JSON]) -> str:
     """What can be concluded, for people who read one sentence."""
     low, high = pair["interval"]
-    names = {"first": "A", "second": chr(ord("A") + pair["second"])}
-    more = names["second"] if pair["difference"] > 0 else names["first"]
-    less = names["first"] if pair["difference"] > 0 else names["second"]
-    points = f"{abs(pair['difference']) * 100:.1f} points"
-    if pair["p_adjusted"] < ALPHA:
+    first, second = (chr(ord("A") + pair[name]) for name in ("first", "second"))
+    if pair["p_adjusted"] <= ALPHA and pair["difference"]:
+        more, less = (second, first) if pair["difference"] > 0 else (first, second)
         chance = "less than 0.1 %" if pair["p_adjusted"] < 0.001 else f"{pair['p_adjusted']:.1%}"
         return (
-            f"{more} passes {points} more than {less} on the {pair['tasks']:,} tasks they share; "
-            f"were they equally good, so large a difference would be seen in {chance} of cases."
+            f"{more} passes {abs(pair['difference']) * 100:.1f} points more than {less} on the "
+            f"{pair['tasks']:,} tasks they share; were they equally good, so large a difference "
+            f"would be seen in {chance} of cases."
         )
+    least = pair["detectable"]
+    beyond = f"; so many tasks seldom show one below {least * 100:.1f} points" if least else ""
     return (
-        f"No difference is shown: on the {pair['tasks']:,} tasks they share, "
-        f"{names['second']} may be anything from {_signed(low)} to {_signed(high)} points "
-        f"beside {names['first']}."
+        f"No difference between {first} and {second} is shown on the {pair['tasks']:,} tasks they "
+        f"share: anything from {_signed(low)} to {_signed(high)} points is possible{beyond}."
     )
 
 

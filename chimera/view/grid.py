@@ -25,9 +25,27 @@ _OUTCOMES = {"passed": "passed > 0", "failed": "failed > 0", "error": "errors > 
 _TRIALS = {"passed": "status = 0", "failed": "status = 1", "error": "status > 1"}
 
 
+#: A task with a longer name is linked to by its number.
+MOST_NAME = 300
+
+
 class TrialKey(NamedTuple):
     task: str
     sample: int
+
+
+def task_link(index: Index, name: str) -> list[tuple[str, str]]:
+    """The part of a URL that says which task is meant."""
+    if len(name) <= MOST_NAME:
+        return [("task", name)]
+    found = index.rows("SELECT id FROM task WHERE name = ?", (name,))
+    return [("number", str(found[0][0]))] if found else [("task", name)]
+
+
+def linked_task(index: Index, name: str, number: str) -> str:
+    """The task that such a part of a URL means."""
+    found = index.rows("SELECT name FROM task WHERE id = ?", (number,)) if number else []
+    return str(found[0][0]) if found else name
 
 
 @dataclass(frozen=True, slots=True)
@@ -136,7 +154,11 @@ def tasks_page(
         "page": page,
         "pages": pages,
         "rows": [
-            _row(dict(zip(names, row[1:], strict=True)), trials.get(row[0], [])) for row in rows
+            {
+                **_row(dict(zip(names, row[1:], strict=True)), trials.get(row[0], [])),
+                "link": task_link(index, row[1]),
+            }
+            for row in rows
         ],
     }
 

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import sqlite3
 import threading
+import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -18,13 +19,15 @@ from typing import Any, NamedTuple
 
 import msgspec
 
+import chimera
 from chimera.cache import cache_dir, digest
 from chimera.errors import UsageError
 from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, StoredStatus
+from chimera.eval.values import ControlStatus
 from chimera.text import first_line
 from chimera.types import JSON
 
-VERSION = 1
+VERSION = 2
 BATCH = 5000
 #: Reasons that are told apart; those beyond share one name.
 MOST_REASONS = 2000
@@ -49,7 +52,8 @@ CREATE TABLE trial (
     id INTEGER PRIMARY KEY, task INTEGER NOT NULL, sample INTEGER NOT NULL,
     status INTEGER NOT NULL, reason INTEGER NOT NULL, corrected INTEGER, cost REAL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
-    steps INTEGER NOT NULL, seconds REAL NOT NULL, started REAL NOT NULL
+    steps INTEGER NOT NULL, seconds REAL NOT NULL, started REAL NOT NULL,
+    rewarded INTEGER NOT NULL, uncontrolled INTEGER NOT NULL
 );
 CREATE INDEX trial_of_task ON trial (task, sample);
 CREATE TABLE reason (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -59,7 +63,8 @@ _BATCH = """
 CREATE TEMP TABLE batch (
     id INTEGER PRIMARY KEY, name TEXT, sample INTEGER, status INTEGER, reason INTEGER,
     corrected INTEGER, cost REAL, input_tokens INTEGER, output_tokens INTEGER,
-    cached_tokens INTEGER, steps INTEGER, seconds REAL, started REAL
+    cached_tokens INTEGER, steps INTEGER, seconds REAL, started REAL, rewarded INTEGER,
+    uncontrolled INTEGER
 )
 """
 _SUMS = ("trials", "passed", "failed", "errors", "cost", "seconds", "steps", "tokens")
@@ -71,8 +76,8 @@ _SUMMED = (
 _READ = """
 SELECT t.id, t.task_id, t.sample, t.status, substr(t.why, 1, 400), t.error_boundary, t.cost,
     t.input_tokens, t.output_tokens, t.cached_tokens, t.steps, t.duration, t.started, v.passed,
-    CASE WHEN length(v.metrics) BETWEEN 3 AND 4000 THEN v.metrics END
-FROM trials t LEFT JOIN verdicts v ON v.trial = t.id
+    CASE WHEN length(v.metrics) BETWEEN 3 AND 4000 THEN v.metrics END, positive, negative
+FROM {} LEFT JOIN verdicts v ON v.trial = t.id
 """
 #: What must be the same in a run and its index: if it is not, trials were replaced or graded anew.
 _MARKS = (
@@ -97,6 +102,14 @@ class _Read(NamedTuple):
     started: Seconds
     passed: Flag | None
     metrics: str | None
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+
+    @property
+    def uncontrolled(self) -> bool:
+        """Whether no known answer stands behind the verdict."""
+        needed = {"passed": self.negative, "failed": self.positive}
+        return self.status in needed and needed[self.status] in (None, "none", "off")
 
 
 class Totals(msgspec.Struct):
@@ -181,7 +194,7 @@ class Index:
         _add_tasks(connection, store, progress)
         adding = _Adding(connection, store, progress)
         adding.judged_since()
-        query = f"{_READ} WHERE t.id > ? ORDER BY t.id"
+        query = f"{_READ.format(store.trials_with_grounds)} WHERE t.id > ? ORDER BY t.id"
         rows = iter(store.rows(_Read, query, (progress.last,)))
         while batch := list(islice(rows, BATCH)):
             progress.last = batch[-1].id
@@ -192,10 +205,17 @@ class Index:
 
 def _place(run: Path) -> Path:
     found = run.stat()
-    name = digest(str(run.absolute()), found.st_dev, found.st_ino)
+    name = digest(str(run.absolute()), found.st_dev, found.st_ino, chimera.__version__)
     folder = cache_dir() / "view"
     folder.mkdir(parents=True, exist_ok=True, mode=0o700)
     return folder / f"{name}.sqlite"
+
+
+def prune(days: float = 30.0) -> None:
+    """Remove what was made for runs that nobody has looked at for so long."""
+    for file in (cache_dir() / "view").glob("*"):
+        if time.time() - file.stat().st_mtime > days * 86_400:
+            file.unlink(missing_ok=True)
 
 
 def _open(path: Path) -> sqlite3.Connection:
@@ -360,13 +380,14 @@ class _Adding:
         execute("DELETE FROM trial WHERE status = 3")
         for start in range(0, len(waiting), BATCH):
             chosen = ", ".join(map(str, waiting[start : start + BATCH]))
-            self.add(list(self._store.rows(_Read, f"{_READ} WHERE t.id IN ({chosen})")))
+            query = f"{_READ.format(self._store.trials_with_grounds)} WHERE t.id IN ({chosen})"
+            self.add(list(self._store.rows(_Read, query)))
 
     def add(self, batch: Sequence[_Read]) -> None:
         execute = self._connection.execute
         execute("DELETE FROM batch")
         self._connection.executemany(
-            f"INSERT INTO batch VALUES ({', '.join('?' * 13)})", map(self._row, batch)
+            f"INSERT INTO batch VALUES ({', '.join('?' * 15)})", map(self._row, batch)
         )
         more = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
         execute(
@@ -376,7 +397,8 @@ class _Adding:
         )
         execute(
             "INSERT INTO trial SELECT b.id, task.id, sample, status, reason, corrected, b.cost, "
-            "input_tokens, output_tokens, cached_tokens, b.steps, b.seconds, started "
+            "input_tokens, output_tokens, cached_tokens, b.steps, b.seconds, started, rewarded, "
+            "uncontrolled "
             "FROM batch b JOIN task USING (name)"
         )
         self._connection.executemany(
@@ -391,6 +413,7 @@ class _Adding:
             *(trial.id, trial.task_id, trial.sample, _CODES[trial.status], self._reason(trial)),
             *(corrected, trial.cost, trial.input_tokens, trial.output_tokens),
             *(trial.cached_tokens, trial.steps, trial.seconds, trial.started),
+            *(int(trial.negative == "passed"), int(trial.uncontrolled)),
         )
 
     def _reason(self, trial: _Read) -> int:

@@ -48,6 +48,7 @@ class Run:
         self._index: Index | None = None
         self._update: Future[None] | None = None
         self._fault: tuple[State, str] | None = None
+        self._benchmark: str | None = None
         self._done, self._last_trial, self._rested_at = 0, 1, 0.0
 
     @property
@@ -63,6 +64,16 @@ class Run:
             if self._store is None or self._store[0] != state:
                 self._store = (state, RunStore(self.path, lasting=True))
             return self._store[1]
+
+    @property
+    def benchmark(self) -> str | None:
+        """What it is a run of; None where the file cannot be read."""
+        if self._benchmark is None:
+            try:
+                self._benchmark = benchmark_of(self.store.manifest())
+            except ChimeraError:
+                return None
+        return self._benchmark
 
     @property
     def index(self) -> Index:
@@ -202,7 +213,7 @@ def headline(run: Run, known: Known) -> dict[str, JSON]:
         "failed": summary.get("failed", 0),
         "errored": errored,
         "not_run": not_run,
-        "pass_rate": passed / total if total else None,
+        "pass_rate": passed / total if passed + summary.get("failed", 0) else None,
         "interval": summary.get("interval"),
         "bounds": list(stats.coverage_bounds(passed, total + not_run, errored + not_run)),
         "corrected_pass_rate": summary.get("corrected_rate"),

@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 
 from chimera.errors import UsageError
+from chimera.eval.runs.comparison import RunScores, basis_of, notes_on
 from chimera.types import JSON
 from chimera.view.comparing import LISTS, MOST_RUNS, Together, comparison
-from chimera.view.grid import Filter, TrialKey, neighbours, tasks_page
+from chimera.view.grid import Filter, TrialKey, linked_task, neighbours, task_link, tasks_page
 from chimera.view.library import Known, Library, Run, headline
 from chimera.view.notes import Note, read_notes
 from chimera.view.trial import STEPS, part_of, parting, step_data, steps_of, trial_data
@@ -18,7 +19,11 @@ RUNS = 100
 #: Characters of a long text on a page of its own.
 PART = 30_000
 #: Cells of the grid on a page, and tasks.
-CELLS, TASKS = 600, 50
+CELLS, TASKS = 500, 50
+#: Newest runs among which some are offered for a comparison.
+OTHERS = 60
+#: Samples of a task beside those of other runs.
+SHOWN_SAMPLES = 20
 _RUN_ORDERS = {
     "started": lambda row: row["started"] or 0,
     "benchmark": lambda row: row["benchmark"],
@@ -85,6 +90,11 @@ def run_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "filter": asked,
         "labels": sorted({label for note in notes.values() for label in note.labels}),
         "notes": len(notes),
+        "others": [
+            other.name
+            for other in library.runs()[:OTHERS]
+            if other is not run and other.benchmark == head["benchmark"]
+        ],
         "reason": _reason(run, asked.reason),
     }
 
@@ -106,14 +116,20 @@ def _reason(run: Run, reason: int | None) -> str | None:
     return rows[0][0] if rows else None
 
 
-def trial_key(query: Query) -> TrialKey:
-    return TrialKey(one(query, "task", 10_000), number(query, "sample"))
+def trial_key(run: Run, query: Query) -> TrialKey:
+    name = linked_task(run.index, one(query, "task", 100_000), one(query, "number", 15))
+    return TrialKey(name, number(query, "sample"))
+
+
+def trial_link(run: Run, key: TrialKey | None) -> list[tuple[str, str]] | None:
+    """The part of a URL that leads to a trial."""
+    return key and [*task_link(run.index, key.task), ("sample", str(key.sample))]
 
 
 def trial_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
     """A trial: what decided it, what was handed in, and the steps that led there."""
     run, _, head = _head(library, name)
-    key, asked = trial_key(query), Filter.of(query)
+    key, asked = trial_key(run, query), Filter.of(query)
     notes = read_notes(run.path)
     previous, following = neighbours(run.index, asked, key, _labelled(notes, asked.label))
     first = max(1, number(query, "step", 1))
@@ -128,8 +144,9 @@ def trial_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "steps_a_page": STEPS,
         "hidden": [kind for kind in one(query, "hide").split(",") if kind],
         "filter": asked,
-        "previous": previous,
-        "next": following,
+        "link": trial_link(run, key),
+        "previous": trial_link(run, previous),
+        "next": trial_link(run, following),
         "samples": _samples(run, key.task),
         "note": notes.get(key, Note(*key)),
     }
@@ -146,7 +163,7 @@ def _samples(run: Run, task: str) -> list[JSON]:
 def part_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
     """A stretch of a text that is too long for the page it is part of."""
     run = library.run(name)
-    key, part = trial_key(query), one(query, "part")
+    key, part = trial_key(run, query), one(query, "part")
     text = part_of(run.store, key, part)
     if text is None:
         raise UsageError("there is no such text in this trial")
@@ -161,6 +178,7 @@ def part_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
         "to": min(len(text), start + PART),
         "size": PART,
         "text": text[start : start + PART],
+        "link": trial_link(run, key),
         "filter": Filter.of(query),
     }
 
@@ -182,9 +200,9 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
             "names": [chr(ord("A") + place) for place in range(len(heads))],
             "picked": [("run", head["run"]) for head in heads],
             "complete": all(head["complete"] for head in heads),
-            "alike": len({head["benchmark"] for head in heads}) == 1,
+            "cautions": cautions([(head, known) for _, known, head in runs]),
             "comparison": comparison(together) if together else None,
-            "tasks": together.tasks(listed, text, page) if together else None,
+            "tasks": together.tasks(listed, text, page, _rows(heads)) if together else None,
             "list": listed,
             "text": text,
         }
@@ -193,13 +211,32 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
             together.close()
 
 
+def cautions(runs: Sequence[tuple[Mapping[str, JSON], Known]]) -> list[str]:
+    """What a reader must know before believing a comparison."""
+    scores = [
+        RunScores(
+            head["run"], head["benchmark"], "", {}, head["not_run"], basis=basis_of(known.manifest)
+        )
+        for head, known in runs
+    ]
+    mixed = len({run.benchmark for run in scores}) > 1
+    other = ["these are runs of different benchmarks: only tasks of the same name are compared"]
+    return (other if mixed else []) + notes_on(scores)
+
+
+def _rows(heads: Sequence[Mapping[str, JSON]]) -> int:
+    """So many tasks on a page that their cells are not too many."""
+    cells = sum(min(int(head["samples"] or 1), SHOWN_SAMPLES) for head in heads)
+    return max(10, min(TASKS, CELLS // cells))
+
+
 def pair_page(library: Library, query: Query) -> dict[str, JSON]:
     """The trajectories of two trials of one task, from the step in which they part."""
     names = query.get("run", ())[:2]
     if len(names) != 2:
         raise UsageError("two runs are set side by side")
-    key, samples = trial_key(query), [number(query, "sample"), number(query, "other")]
     runs = [library.run(name) for name in names]
+    key, samples = trial_key(runs[0], query), [number(query, "sample"), number(query, "other")]
     sides = [
         _side(run, TrialKey(key.task, sample)) for run, sample in zip(runs, samples, strict=True)
     ]
@@ -210,6 +247,7 @@ def pair_page(library: Library, query: Query) -> dict[str, JSON]:
     shown = range(start, min(length, start + STEPS // 2 - 1) + 1)
     return {
         "task": key.task,
+        "link": task_link(runs[0].index, key.task),
         "parting": part if part <= length else None,
         "start": start,
         "length": length,
@@ -232,6 +270,7 @@ def _side(run: Run, key: TrialKey) -> dict[str, JSON]:
         "store": store,
         "key": key,
         "run": run.name,
+        "link": trial_link(run, key),
         "model": str(store.manifest().get("model")),
         "sample": key.sample,
         "status": record.status,

@@ -10,8 +10,8 @@ from chimera.types import JSON
 if TYPE_CHECKING:
     from markupsafe import Markup
 
-WIDE, HIGH = 560, 200
-LEFT, RIGHT, TOP, BOTTOM = 44, 10, 10, 26
+WIDE, HIGH = 420, 190
+LEFT, RIGHT, TOP, BOTTOM = 40, 8, 10, 26
 
 
 def _markup(template: str, **values: Any) -> Markup:

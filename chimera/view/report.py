@@ -22,6 +22,7 @@ from chimera.view.comparing import Together, comparison
 from chimera.view.grid import TrialKey
 from chimera.view.library import Known, Library, Run, headline
 from chimera.view.markup import asset, log, money, page, percent, points
+from chimera.view.pages import cautions
 from chimera.view.summary import BUCKETS
 from chimera.view.trial import step_data, trial_data
 
@@ -104,7 +105,7 @@ class Report:
                 "known": self.known,
                 "comparison": self.comparison,
                 "flipped": self.flipped,
-                "alike": len({head["benchmark"] for head in self.heads}) == 1,
+                "cautions": cautions(list(zip(self.heads, self.known, strict=True))),
                 "complete": True,
                 "linked": False,
                 "chosen": chosen,
@@ -225,7 +226,7 @@ class Report:
                 for pair in self.comparison["pairs"]
             ]
             tables.append(_table("lrlrr", "pair & points & 95\\,\\% interval & $p$ & tasks", pairs))
-        return f"% {one_line(self.title)}\n" + "\n".join(tables)
+        return f"% {_tex(self.title)}\n" + "\n".join(tables)
 
 
 def _counted(run: Run) -> Known:

@@ -11,7 +11,7 @@ from __future__ import annotations
 import hmac
 import secrets
 import socket
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any
 from urllib.parse import parse_qs
 
@@ -21,6 +21,7 @@ from chimera.cache import digest
 from chimera.errors import ChimeraError, UsageError
 from chimera.types import JSON
 from chimera.view import pages, plots
+from chimera.view.index import prune
 from chimera.view.library import Library
 from chimera.view.markup import asset, page
 from chimera.view.notes import write_note
@@ -167,7 +168,7 @@ class _Viewer:
 
         form = await _form(request)
         run = self._library.run(request.path_params["name"])
-        key = pages.trial_key(_query(request))
+        key = await run_in_threadpool(pages.trial_key, run, _query(request))
         await run_in_threadpool(run.store.record_head, *key)  # there must be such a trial
         text, labels = (form.get(name, [""])[0] for name in ("note", "labels"))
         await run_in_threadpool(write_note, run.path, key, text, labels)
@@ -183,9 +184,9 @@ class _Viewer:
         from starlette.responses import Response
 
         query = _query(request)
-        store = self._library.run(request.path_params["name"]).store
-        name, key = pages.one(query, "name"), pages.trial_key(query)
-        content = store.artifact(*key, pages.one(query, "kind"), name)
+        run = self._library.run(request.path_params["name"])
+        name, key = pages.one(query, "name"), pages.trial_key(run, query)
+        content = run.store.artifact(*key, pages.one(query, "kind"), name)
         kind = picture_type(name, content)
         disposition = "inline" if kind else 'attachment; filename="file"'
         return Response(
@@ -199,7 +200,9 @@ class _Viewer:
 
     def search(self, request: Request) -> Response:
         name = request.path_params["name"]
-        data = search_page(self._library.run(name), pages.one(_query(request), "text", 200))
+        query = _query(request)
+        text, after = pages.one(query, "text", 200), pages.number(query, "after")
+        data = search_page(self._library.run(name), text, after)
         return self._answer(request, "search.html", data, name)
 
     def compare(self, request: Request) -> Response:
@@ -215,16 +218,11 @@ class _Viewer:
 
         return JSONResponse({"state": self._state(_query(request).get("run", ()))})
 
-    def _state(self, names: Any) -> str:
+    def _state(self, names: Sequence[str]) -> str:
         """Changes when something changes that a page on these runs shows; "" stands for all."""
-        chosen = [run for run in self._library.runs() if run.name in names or not any(names)]
-        found = [(run.name, run.state, run.known(0), run) for run in chosen]
-        return digest(
-            *(
-                (name, state, known.fresh, round(known.counted, 2))
-                for name, state, known, _ in found
-            )
-        )
+        chosen = [run for run in self._library.runs() if run.name in names or "" in names]
+        known = [(run.name, run.state, run.known(0)) for run in chosen]
+        return digest(*((name, *state, k.fresh, round(k.counted, 2)) for name, state, k in known))
 
     def asset(self, request: Request) -> Response:
         from starlette.exceptions import HTTPException
@@ -312,6 +310,7 @@ def serve(library: Library, *, port: int, ready: Callable[[str], None]) -> None:
         raise UsageError(
             f"the viewer needs the package '{error.name}'\n  pip install 'chimera-eval[view]'"
         ) from None
+    prune()
     listening = _bound(port)
     port, token = listening.getsockname()[1], secrets.token_urlsafe(24)
     config = uvicorn.Config(
@@ -322,6 +321,8 @@ def serve(library: Library, *, port: int, ready: Callable[[str], None]) -> None:
     ready(f"http://{HOST}:{port}/?token={token}")
     try:
         uvicorn.Server(config).run([listening])
+    except KeyboardInterrupt:  # the way to end it
+        pass
     finally:
         listening.close()
         library.close()
@@ -332,6 +333,7 @@ def _bound(port: int) -> socket.socket:
     listening.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
     try:
         listening.bind((HOST, port))
+        listening.listen()  # who opens the address before the server runs, waits
     except OSError as error:
         listening.close()
         raise UsageError(f"port {port} cannot be used: {error.strerror}; choose another") from None

@@ -29,17 +29,30 @@ class Shape(NamedTuple):
 
 
 class Counted:
-    """Tasks counted by their shapes: enough for every rate and interval."""
+    """Tasks counted by their shapes: enough for every rate and interval.
+
+    A rate is over all trials, so that an error never raises it; its interval is over verdicts.
+    """
 
     def __init__(self) -> None:
         self.shapes: defaultdict[Shape, int] = defaultdict(int)
+        self.judged: defaultdict[Shape, int] = defaultdict(int)
         self.errors, self.cost, self.seconds = 0, 0.0, 0.0
 
-    def add(self, shape: Shape, tasks: int, errors: int, cost: float, seconds: float) -> None:
+    def add(self, shape: Shape, failed: int, tasks: int, errors: int, *spent: float) -> None:
+        """Add tasks of one shape, with the cost and the seconds of all of them."""
         self.shapes[shape] += tasks
+        if shape.passed + failed:
+            self.judged[Shape(shape.passed + failed, shape.passed)] += tasks
         self.errors += errors
-        self.cost += cost
-        self.seconds += seconds
+        self.cost, self.seconds = self.cost + spent[0], self.seconds + spent[1]
+
+    def join(self, other: Counted) -> None:
+        for ours, theirs in ((self.shapes, other.shapes), (self.judged, other.judged)):
+            for shape, tasks in theirs.items():
+                ours[shape] += tasks
+        self.errors += other.errors
+        self.cost, self.seconds = self.cost + other.cost, self.seconds + other.seconds
 
     @property
     def tasks(self) -> int:
@@ -57,18 +70,22 @@ class Counted:
     def rate(self) -> float:
         return self.passed / self.trials if self.trials else 0.0
 
-    def interval(self) -> stats.Interval:
+    def interval(self) -> stats.Interval | None:
         """Wilson's for one sample a task, else by the standard error over whole tasks."""
-        if all(shape.trials <= 1 for shape in self.shapes):
-            return stats.wilson(self.passed, self.trials)
-        rate, tasks = self.rate, self.tasks
+        tasks = sum(self.judged.values())
+        trials = sum(shape.trials * count for shape, count in self.judged.items())
+        if not tasks:
+            return None
+        if all(shape.trials == 1 for shape in self.judged):
+            return stats.wilson(self.passed, trials)
+        rate = self.passed / trials
         squares = math.fsum(
             count * (shape.passed - rate * shape.trials) ** 2
-            for shape, count in self.shapes.items()
+            for shape, count in self.judged.items()
         )
         if tasks < stats.FEW_TASKS or not squares:
             return stats.wilson(rate * tasks, tasks)
-        spread = _Z95 * math.sqrt(squares) / self.trials
+        spread = _Z95 * math.sqrt(squares) / trials
         return (max(0.0, rate - spread), min(1.0, rate + spread))
 
     def curve(self, most: int = 32) -> list[JSON]:
@@ -93,7 +110,7 @@ class Counted:
             "passed": self.passed,
             "errors": self.errors,
             "rate": self.rate,
-            "interval": list(self.interval()),
+            "interval": self.interval(),
             "cost": self.cost,
             "seconds": self.seconds,
         }
@@ -107,7 +124,7 @@ def summarise(index: Index) -> dict[str, JSON]:
     return {
         **totals,
         "tasks": whole.tasks,
-        "interval": list(_interval(index, whole)),
+        "interval": _interval(index, whole),
         "curve": whole.curve(),
         "groups": _groups(kinds, index.kinds()),
         "reasons": _reasons(index),
@@ -118,21 +135,21 @@ def summarise(index: Index) -> dict[str, JSON]:
     }
 
 
-def _interval(index: Index, whole: Counted) -> stats.Interval:
+def _interval(index: Index, whole: Counted) -> stats.Interval | None:
     """The one that the command line prints."""
-    if whole.tasks > MOST_RESAMPLED or all(shape.trials <= 1 for shape in whole.shapes):
+    if whole.tasks > MOST_RESAMPLED or all(shape.trials == 1 for shape in whole.judged):
         return whole.interval()
-    shapes = index.rows("SELECT trials, passed FROM task WHERE trials ORDER BY name")
+    query = "SELECT passed + failed, passed FROM task WHERE passed + failed ORDER BY name"
     return stats.clustered_bootstrap(
-        [[1.0] * passed + [0.0] * (trials - passed) for trials, passed in shapes]
+        [[1.0] * passed + [0.0] * (trials - passed) for trials, passed in index.rows(query)]
     )
 
 
 def _by_kind(index: Index) -> dict[int, Counted]:
     found: dict[int, Counted] = {}
     query = (
-        "SELECT kind, trials, passed, count(*), sum(errors), total(cost), total(seconds) "
-        "FROM task WHERE trials GROUP BY kind, trials, passed"
+        "SELECT kind, trials, passed, failed, count(*), sum(errors), total(cost), total(seconds) "
+        "FROM task WHERE trials GROUP BY kind, trials, passed, failed"
     )
     for kind, trials, passed, *rest in index.rows(query):
         found.setdefault(kind, Counted()).add(Shape(trials, passed), *rest)
@@ -142,10 +159,7 @@ def _by_kind(index: Index) -> dict[int, Counted]:
 def _merged(parts: Iterable[Counted]) -> Counted:
     whole = Counted()
     for part in parts:
-        for shape, tasks in part.shapes.items():
-            whole.add(shape, tasks, 0, 0.0, 0.0)
-        whole.errors, whole.cost = whole.errors + part.errors, whole.cost + part.cost
-        whole.seconds += part.seconds
+        whole.join(part)
     return whole
 
 
@@ -174,10 +188,12 @@ def _totals(index: Index) -> dict[str, JSON]:
         "total(status = 3), total(cost), count(cost), total(input_tokens), total(output_tokens), "
         "total(cached_tokens), total(steps), min(nullif(started, 0)), max(started + seconds), "
         "total(corrected IS NOT NULL), total(corrected), "
-        "total(status = 0 AND corrected IS NOT NULL) FROM trial"
+        "total(status = 0 AND corrected IS NOT NULL), total(rewarded), "
+        "total(rewarded AND status = 0), total(uncontrolled) FROM trial"
     )
     ((total, passed, failed, error, waiting, cost, priced, *rest),) = index.rows(query)
-    fed, said, cached, steps, first, last, known, corrected, official = rest
+    fed, said, cached, steps, first, last, known, corrected, official, *controls = rest
+    rewarded, uninformative, uncontrolled = map(int, controls)
     changed = total and known and corrected != official
     return {
         "total": total,
@@ -191,6 +207,11 @@ def _totals(index: Index) -> dict[str, JSON]:
         "first": first,
         "last": last,
         "corrected_rate": (passed - official + corrected) / total if changed else None,
+        "uninformative": uninformative,
+        "informative_rate": (passed - uninformative) / (total - rewarded)
+        if rewarded and total > rewarded
+        else None,
+        "uncontrolled": uncontrolled,
     }
 
 

@@ -5,21 +5,22 @@ from __future__ import annotations
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import lru_cache
+from html import escape
 from itertools import zip_longest
 
 import msgspec
 
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
-from chimera.text import shortened
+from chimera.text import printable, shortened
 from chimera.types import JSON, Step
 from chimera.view.grid import TrialKey
 
 #: Steps on a page, and characters of a text on it; what is longer has a page of its own.
 STEPS = 40
-PREVIEW = 2000
-EVIDENCE = 6000
-ANSWER = 20_000
+PREVIEW = 1500
+EVIDENCE = 4000
+ANSWER = 16_000
 PICTURES = {".png": b"\x89PNG\r\n\x1a\n", ".jpg": b"\xff\xd8\xff", ".jpeg": b"\xff\xd8\xff",
             ".gif": b"GIF8", ".webp": b"RIFF"}  # fmt: skip
 
@@ -31,15 +32,16 @@ class Text:
     part: str
     shown: str
     length: int
+    is_cut: bool
     language: str = ""
-
-    @property
-    def is_cut(self) -> bool:
-        return len(self.shown) < self.length
 
 
 def cut(part: str, text: str, most: int, language: str = "") -> Text:
-    return Text(part, shortened(text, most), len(text), language)
+    """The start and the end of a text; of one that grows where it is escaped, less."""
+    shown = shortened(text, most)
+    if len(escape(printable(shown))) > 2 * most:
+        shown = shortened(text, most // 3)
+    return Text(part, shown, len(text), shown != text, language)
 
 
 def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str, JSON]:
@@ -58,6 +60,7 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
         "score": verdict.value if verdict else None,
         "metrics": dict(verdict.metrics) if verdict else {},
         "corrected": _corrected(record),
+        "controls": controls_of(store, record),
         "evidence": [cut(f"evidence:{name}", _plain(value), EVIDENCE)
                      for name, value in evidence.items()],
         "pictures": [name for kind, name in _files(store, key) if _is_picture(name)],
@@ -85,6 +88,29 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
     }  # fmt: skip
 
 
+def controls_of(store: RunStore, record: TrialRecord) -> dict[str, JSON] | None:
+    """What the reference and an empty answer came to where this one was graded."""
+    if record.control is None:
+        return None
+    identity = record.control.identity
+    return {
+        "positive": record.control.positive,
+        "negative": record.control.negative,
+        "uninformative": record.uninformative,
+        "uncontrolled": record.uncontrolled,
+        "made": [
+            {
+                "answer": control.answer,
+                "status": control.status,
+                "why": control.why[:1000],
+                "made": control.made,
+                "log": cut(f"control:{control.answer}", control.log, EVIDENCE),
+            }
+            for control in (store.controls(identity) if identity else [])[:4]
+        ],
+    }
+
+
 def steps_of(store: RunStore, key: TrialKey) -> Sequence[Step]:
     return store.trajectory(*key)
 
@@ -97,6 +123,8 @@ def step_data(steps: Sequence[Step], number: int, most: int = PREVIEW) -> dict[s
         "number": number,
         "kind": message.role,
         "text": cut(f"step:{number}", message.content, most),
+        "reasoning": cut(f"reasoning:{number}", message.reasoning, most)
+        if message.reasoning else None,
         "calls": [
             {"name": call.name, "arguments": cut(f"call:{number}:{place}", _arguments(call), most)}
             for place, call in enumerate(message.tool_calls[:20])
@@ -119,6 +147,10 @@ def part_of(store: RunStore, key: TrialKey, part: str) -> str | None:
         return (
             None if submission is None else submission.text if kind == "answer" else submission.raw
         )
+    if kind == "control":
+        grounds = store.record_head(*key).control
+        made = store.controls(grounds.identity) if grounds and grounds.identity else []
+        return next((control.log for control in made if control.answer == name), None)
     if kind == "evidence":
         evidence = store.evidence(*key)
         return _plain(evidence[name]) if name in evidence else None
@@ -133,6 +165,8 @@ def _part_of_step(steps: Sequence[Step], kind: str, number: str, place: str) -> 
     calls = step.message.tool_calls
     if kind == "step":
         return step.message.content
+    if kind == "reasoning":
+        return step.message.reasoning
     if kind == "metadata":
         return _plain(step.metadata)
     if kind == "call" and place.isdigit() and int(place) < len(calls):

@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from chimera.agents import AGENTS, Agent, as_agent, create_agent
+from chimera.agents.coding import CODING_AGENTS
 from chimera.agents.presets import PRESETS
 from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
@@ -49,9 +50,9 @@ def test_direct_keeps_the_limits_of_the_trial():
     assert (result.output, result.stop_reason) == ("", "limit:tokens")
 
 
-@pytest.mark.parametrize("name", [name for name in AGENTS if name != "command"])
+@pytest.mark.parametrize("name", [name for name in AGENTS if name not in ("command", "acp")])
 def test_every_agent_is_a_value_made_by_its_name(name: str):
-    agent = create_agent(name.replace("_", "-"), model="scripted/echo", seed=3)
+    agent = create_agent(name, model="scripted/echo", seed=3)
 
     again = pickle.loads(pickle.dumps(agent))
 
@@ -59,6 +60,27 @@ def test_every_agent_is_a_value_made_by_its_name(name: str):
     assert again.identity() == agent.identity()
     assert json.dumps(agent.identity())
     assert agent.identity()["agent"] == name
+
+
+@pytest.mark.parametrize("name", sorted(CODING_AGENTS))
+def test_every_coding_agent_is_a_value_made_by_its_name(name: str):
+    agent = create_agent(name, model="scripted/echo", max_steps=5, options={"arguments": "-x,-y"})
+
+    again = pickle.loads(pickle.dumps(agent))
+
+    assert again == agent
+    assert again.identity() == agent.identity()
+    assert (agent.identity()["agent"], agent.arguments) == (name, ("-x", "-y"))
+    assert list(agent.providers()) == [agent.provider]
+
+
+def test_the_product_and_our_preset_of_nearly_its_name_are_told_apart():
+    product, preset = (
+        create_agent(name, model="scripted/echo") for name in ("claude-code", "claude_code")
+    )
+
+    assert product.identity()["packages"] == ["@anthropic-ai/claude-code@2.1.197"]
+    assert type(preset).__name__ == "ReactAgent"
 
 
 def test_presets_differ_as_their_names_promise():
@@ -134,7 +156,7 @@ def test_the_message_about_an_unknown_agent_lists_all_names():
     with pytest.raises(UsageError) as error:
         create_agent("nobody", others=("oracle",))
 
-    assert all(name in str(error.value) for name in (*AGENTS, "oracle", "path/to/file.py:Class"))
+    assert all(name in str(error.value) for name in (*AGENTS, "oracle", "file.py:Class"))
 
 
 def test_options_of_the_model_reach_it():

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chimera.agents import create_agent
+from chimera.agents import create_agent, react
 from chimera.agents.compaction import SummaryCompaction
 from chimera.agents.react import LoopConfig, ReactAgent
 from chimera.environments import Environment, EnvironmentSpec, machine, start_environment
@@ -21,6 +21,7 @@ from chimera.errors import ProviderError, UsageError
 from chimera.providers import ContextOverflow, Provider, Request, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.meter import Meter, TrialLimits, metered
+from chimera.providers.scripted import ScriptedProvider
 from chimera.types import Response, Usage
 from tests.agents.conftest import Person
 
@@ -270,3 +271,38 @@ def test_a_failing_provider_is_an_error_of_the_trial(local_env: Environment):
         ReactAgent(provider=Failing(name="f", model="f")).run("?", local_env)
 
     assert [step.message.role for step in meter.trajectory] == ["system", "user"]
+
+
+class Blind(ScriptedProvider):
+    """A model that refuses pictures, as services refuse them."""
+
+    def _call(self, request: Request) -> Response:
+        if any(message.images for message in request.messages):
+            raise CallFailed("HTTP 400: image input is not supported", retryable=False)
+        return super()._call(request)
+
+
+def test_a_model_that_takes_no_pictures_goes_on_without_them(
+    local_env: Environment, script: Script
+):
+    machine(local_env).write_file("a.png", b"\x89PNG\r\n\x1a\n\0rest")
+    scripted: Any = script([call("view", path="a.png"), call("submit", answer="seen")])
+    blind = Blind(name="blind", model="blind", script=scripted.script)
+
+    result = ReactAgent(provider=blind, tools=("view", "submit")).run("Look.", local_env)
+
+    assert result.output == "seen"
+    assert any(step.message.images for step in result.trajectory)
+
+
+def test_a_trajectory_keeps_no_more_pictures_than_can_be_stored(
+    local_env: Environment, script: Script, monkeypatch: pytest.MonkeyPatch
+):
+    machine(local_env).write_file("a.png", b"\x89PNG\r\n\x1a\n\0rest")
+    monkeypatch.setattr(react, "KEPT_PICTURE_BYTES", 30)
+    look = call("view", path="a.png")
+    agent = ReactAgent(provider=script([look, look, look, "done"]), tools=("view",))
+
+    steps = agent.run("Look.", local_env).trajectory
+
+    assert [len(step.message.images) for step in steps if step.message.role == "tool"] == [1, 0, 0]

@@ -84,6 +84,10 @@ def test_a_run_from_elsewhere_asks_for_its_paths_again(chimera, run, tasks, tmp_
         {"model": "litellm/huggingface/http://evil.example"},
         {"option": ["path=/etc/passwd"]},
         {"agent_option": ["pass_env=HOME"]},
+        {"model": "evil:Model"},
+        {"model_option": ["header.x=y"]},
+        {"role": ["judge=litellm/http://evil.example"]},
+        {"mcp": ["touch owned"]},
         {"network": True},
     ],
     ids=str,
@@ -101,7 +105,7 @@ def test_a_changed_setting_breaks_the_seal_and_is_not_used(
         shown = "" if value is True else shlex.quote(value[0] if isinstance(value, list) else value)
         assert f"--{name.replace('_', '-')} {shown}" in ran.err
     assert not (tmp_path / "owned").exists()
-    if settings.keys() & {"benchmark", "environment", "option"}:
+    if settings.keys() & {"benchmark", "environment", "option", "role"}:
         assert chimera("grade", "latest", "--check").code == 2
         assert chimera("runs", "export", "latest", "--format", "swe-bench").code == 2
         assert not (tmp_path / "owned").exists()

@@ -135,7 +135,11 @@ def test_gold_passes_and_nothing_fails(slug, dataset, tmp_path):
     tasks = [t for t in benchmark.tasks() if task_id in (None, t["id"])]
     chosen = [next(t for t in tasks if not benchmark.nothing_is_right(t))]
     report = validate(
-        benchmark, StartBackend(choose_backend(benchmark)), mutants=0, workers=1, tasks=chosen
+        benchmark,
+        StartBackend(choose_backend(benchmark, chosen)),
+        mutants=0,
+        workers=1,
+        tasks=chosen,
     )
 
     assert [(c.answer, c.status) for c in report.checks] == [

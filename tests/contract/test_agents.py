@@ -56,6 +56,8 @@ def made(tmp_path: Path):
             return create_submitter(name, {"path": str(answers)} if name == "replay" else {})
         if name == "command":
             return create_agent("command:while true; do sleep 0.1; done # {prompt}")
+        if name == "acp":
+            return create_agent("acp:while true; do sleep 0.1; done")
         return create_agent(name, model=f"scripted/{script}")
 
     return make
@@ -71,7 +73,7 @@ def test_it_is_a_value_that_says_who_it_is(made, name: str):
     )
 
 
-@pytest.mark.parametrize("name", sorted(AGENTS.keys() - {"direct", "command", "ferret"}))
+@pytest.mark.parametrize("name", sorted(AGENTS.keys() - {"acp", "command", "direct", "ferret"}))
 def test_it_stops_at_the_limit_of_steps(made, require, name: str):
     if name == "terminal":
         require("tmux")
@@ -81,8 +83,9 @@ def test_it_stops_at_the_limit_of_steps(made, require, name: str):
     assert record.steps <= 3
 
 
-def test_a_command_stops_at_the_limit_of_time(made):
-    record = _trial(made("command"), TrialLimits(seconds=1.0))
+@pytest.mark.parametrize("name", ["command", "acp"])
+def test_a_command_stops_at_the_limit_of_time(made, name: str):
+    record = _trial(made(name), TrialLimits(seconds=1.0))
 
     assert record.stop_reason.startswith("limit") or record.error is not None
 

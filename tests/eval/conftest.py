@@ -12,7 +12,7 @@ from chimera.eval.harness import Benchmark, Submission, Verdict
 
 
 class Letters(Benchmark):
-    """Say the letter; every task's gold is its id."""
+    """Say the letter; every task's gold is its id, unless told which is right."""
 
     grading = "none"
 
@@ -32,7 +32,7 @@ class Letters(Benchmark):
         return Verdict(submission.text == (self.right or task["id"]))
 
     def gold(self, task):
-        return Submission(task["id"])
+        return Submission(self.right or task["id"])
 '''
 
 

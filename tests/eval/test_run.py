@@ -14,6 +14,7 @@ from chimera.eval.run import (
     RunSettings,
     choose_backend,
     exit_code,
+    explained_backend,
     prepare,
     resumed_settings,
     run,
@@ -65,11 +66,46 @@ def test_a_choice_of_nothing_is_refused(limit, globs, says):
         (("local", "none"), False, "none"),
     ],
 )
-def test_the_first_backend_that_is_there_is_chosen(environments, needs_commands, chosen):
+def test_the_first_backend_that_fits_is_chosen(environments, needs_commands, chosen):
     benchmark = Plain()
     benchmark.environments = environments
 
     assert choose_backend(benchmark, needs_commands=needs_commands) == chosen
+
+
+class Both(Plain):
+    environments = ("docker", "none")
+
+
+class Rows(Plain):
+    """Each row says itself where it can be decided."""
+
+    environments = ("docker", "none")
+
+    def fitting_environments(self, task):
+        return ("none",) if task["id"].startswith("a") else ("docker",)
+
+
+@pytest.mark.parametrize(
+    ("tasks", "chosen", "why"),
+    [
+        (TASKS[:2], "none", "none fits all of the 2 tasks"),
+        (TASKS[:3], "none", "none fits 2 of the 3 tasks"),
+    ],
+)
+def test_rows_choose_the_backend_and_it_is_explained(tasks, chosen, why):
+    found, said = explained_backend(Rows(), tasks)
+
+    assert found == chosen
+    assert why in said
+
+
+def test_a_backend_that_is_not_there_is_replaced_by_no_other(monkeypatch):
+    monkeypatch.setenv("DOCKER_HOST", "unix:///nowhere")
+    monkeypatch.setenv("PATH", "")
+
+    with pytest.raises(UsageError, match=r"(?s)needs the environment docker.*fits too.*none"):
+        choose_backend(Both(), TASKS)
 
 
 def test_local_is_never_chosen():

@@ -8,10 +8,12 @@ from typing import Any
 
 import pytest
 
+from chimera.agents.toolbox import SubmitTool
 from chimera.errors import UsageError
-from chimera.providers import create_provider, redact
+from chimera.providers import Request, create_provider, redact
 from chimera.providers.factory import KNOWN_MODELS, SERVICES
-from chimera.types import Usage
+from chimera.providers.settings import ModelSettings
+from chimera.types import Message, Usage
 
 KEY = "a-key-that-nobody-must-see"
 
@@ -21,7 +23,8 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
     for service in SERVICES.values():
         for name in (*service.key_variables, *service.base_url_variables):
             monkeypatch.delenv(name, raising=False)
-    for name in ("ANTHROPIC_MODEL", "OPENAI_MODEL"):
+    clouds = ("AZURE_OPENAI_ENDPOINT", "CLOUD_ML_REGION", "GOOGLE_CLOUD_LOCATION")
+    for name in ("ANTHROPIC_MODEL", "OPENAI_MODEL", *clouds):
         monkeypatch.delenv(name, raising=False)
 
 
@@ -45,8 +48,14 @@ def _no_variables(monkeypatch: pytest.MonkeyPatch) -> None:
             "meta/llama-3",
             "openrouter.ai",
         ),
-        ("gemini-2.5-pro", {"GOOGLE_API_KEY": KEY}, "OpenAIProvider", "gemini-2.5-pro", "google"),
-        ("gemini/g", {"GEMINI_API_KEY": KEY}, "OpenAIProvider", "g", "googleapis.com"),
+        ("gemini-2.5-pro", {"GOOGLE_API_KEY": KEY}, "GeminiProvider", "gemini-2.5-pro", "google"),
+        ("gemini/g", {"GEMINI_API_KEY": KEY}, "GeminiProvider", "g", "googleapis.com"),
+        ("azure/mine", {"AZURE_OPENAI_API_KEY": KEY, "AZURE_OPENAI_ENDPOINT": "https://a"},
+         "AzureProvider", "mine", "https://a"),
+        ("bedrock/anthropic.claude-x", {"AWS_REGION": "eu-west-1"},
+         "BedrockProvider", "anthropic.claude-x", "bedrock-runtime.eu-west-1"),
+        ("vertex/claude-x", {"CLOUD_ML_REGION": "europe", "GOOGLE_CLOUD_PROJECT": "p"},
+         "VertexProvider", "claude-x", "europe-aiplatform"),
         ("grok-4", {"XAI_API_KEY": KEY}, "OpenAIProvider", "grok-4", "api.x.ai"),
         ("glm-5", {"ZAI_API_KEY": KEY}, "OpenAIProvider", "glm-5", "api.z.ai/api/paas"),
         (
@@ -218,3 +227,59 @@ def test_short_values_and_ordinary_words_are_left_alone(monkeypatch: pytest.Monk
     assert redact("there is none; hf_transfer, task-0123456789012345678901") == (
         "there is none; hf_transfer, task-0123456789012345678901"
     )
+
+
+@pytest.mark.parametrize(
+    ("price", "usage", "cost"),
+    [
+        ("1/2", Usage(100, 10, 40, 30, 5), 120.0),
+        ("1/2/0.1/1.25", Usage(100, 10, 40, 30, 5), 30 + 4 + 37.5 + 20),
+    ],
+)
+def test_tokens_of_a_cache_have_prices_of_their_own(price: str, usage: Usage, cost: float):
+    stated = create_provider("scripted/echo", price=price).price()
+
+    assert stated is not None
+    assert stated.cost(usage) * 1_000_000 == pytest.approx(cost)
+
+
+def test_the_table_prices_what_is_written_into_a_cache():
+    price = create_provider("claude-sonnet-4-5", api_key=KEY).price()
+
+    assert price is not None
+    plain, written = price.cost(Usage(1000)), price.cost(Usage(1000, 0, 0, 1000))
+    assert written == pytest.approx(plain * 1.25)
+    assert price.cost(Usage(1000, 0, 1000)) == pytest.approx(plain / 10)
+
+
+@pytest.mark.parametrize(
+    ("model", "settings", "complaint"),
+    [
+        ("openai/gpt-5", ModelSettings(protocol="gemini"), "it has: chat, responses"),
+        ("openai/gpt-5", ModelSettings(thinking_tokens=5), "--thinking-tokens"),
+        ("claude-x", ModelSettings(protocol="chat"), "it has: messages"),
+        ("azure/x", ModelSettings(), "AZURE_OPENAI_ENDPOINT"),
+        ("vertex/claude-x", ModelSettings(), "CLOUD_ML_REGION"),
+    ],
+)
+def test_what_a_service_does_not_have_is_said(model: str, settings: ModelSettings, complaint: str):
+    with pytest.raises(UsageError, match=complaint):
+        create_provider(model, api_key=KEY, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "base_url", "tools", "protocol"),
+    [
+        ("openai/gpt-5.4", None, True, "responses"),
+        ("openai/gpt-5.4", None, False, "chat"),
+        ("openai/gpt-5.4", "http://gateway/v1", True, "chat"),
+        ("groq/llama", None, True, "chat"),
+    ],
+)
+def test_openais_own_models_are_given_tools_by_the_responses_interface(
+    model: str, base_url: str | None, tools: bool, protocol: str
+):
+    provider: Any = create_provider(model, api_key=KEY, base_url=base_url)
+    request = Request((Message.user("hello"),), tools=(SubmitTool(),) if tools else ())
+
+    assert protocol == provider.wire(request).PROTOCOL

@@ -24,8 +24,42 @@ def test_a_refusal_halves_the_limit_once_for_calls_of_one_wave():
     assert limiter.limit == 4
 
 
-def test_successes_raise_the_limit_slowly_up_to_the_highest():
-    limiter = AdaptiveLimiter(initial=2, highest=3)
+def test_until_the_first_refusal_the_limit_doubles_each_round():
+    limiter = AdaptiveLimiter(initial=4)
+    for expected in (8, 16, 32):
+        wave = [limiter.acquire() for _ in range(int(limiter.limit))]
+        for _ in wave:
+            limiter.succeeded()
+        for _ in wave:
+            limiter.release()
+        assert limiter.limit == expected
+
+
+def test_a_limit_that_is_not_used_does_not_double():
+    limiter = AdaptiveLimiter(initial=32)
+    for _ in range(32):
+        limiter.acquire()
+        limiter.succeeded()
+        limiter.release()
+
+    assert 32 < limiter.limit <= 33
+
+
+def test_a_user_who_says_how_many_has_them_from_the_start():
+    limiter = AdaptiveLimiter(initial=32)
+    limiter.keep_to(500)
+    assert limiter.limit == 500
+    limiter.keep_to(5)
+    assert limiter.limit == 5
+
+    for _ in range(50):
+        limiter.succeeded()
+    assert limiter.limit == 5
+
+
+def test_after_a_refusal_successes_raise_the_limit_slowly_up_to_the_highest():
+    limiter = AdaptiveLimiter(initial=4, highest=3)
+    limiter.refused(time.monotonic())
     for _ in range(2):
         limiter.succeeded()
 

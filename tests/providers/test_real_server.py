@@ -15,6 +15,7 @@ from chimera.providers import ContextOverflow, Provider, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.local import LocalServer
 from chimera.providers.meter import Meter, TrialLimits, metered
+from chimera.providers.settings import ModelSettings
 from chimera.types import Message, ToolCall
 
 QUESTION = [Message.system("You are brief."), Message.user("Name a colour.")]
@@ -143,3 +144,24 @@ def test_the_tokens_of_the_trial_are_counted_and_bounded(
             through_proxy().complete(QUESTION, max_tokens=4)
 
     assert len(meter.calls) == 1
+
+
+def test_the_responses_interface_is_spoken_too(server: LocalServer):
+    provider = create_provider(
+        "openai/smollm2",
+        base_url=f"{server.address}/v1",
+        api_key=server.api_key,
+        settings=ModelSettings(protocol="responses"),
+    )
+    call = ToolCall("call_1", "clock", {"zone": "UTC"}, '{"zone": "UTC"}')
+    said = provider.complete(QUESTION, temperature=0.0, max_tokens=8)
+    messages = [
+        *QUESTION,
+        said.message(),
+        Message.user("And now?"),
+        Message.assistant("", [call]),
+        Message.tool("12:00", "call_1"),
+    ]
+
+    assert said.content
+    assert provider.complete(messages, tools=[Clock()], max_tokens=4).usage.output_tokens >= 1

@@ -5,10 +5,18 @@ from __future__ import annotations
 import random
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import (
+    Control,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, ToolCall, Usage
 
@@ -117,6 +125,7 @@ def trial(task: str, topic: str, sample: int, draw: random.Random, skill: float)
             CallRecord("maker/model-large", Usage(4000, 300), cost, began, 4.0, 1, False, None),
         ),
         trajectory=steps(topic, number, began, tail=tail),
+        control=TrialControls("passed", "failed", "environment-1"),
     )
 
 
@@ -155,6 +164,9 @@ def make_run(
             }
             for n, (name, topic) in enumerate(names)
         )
+        known = Control("environment-1", "reference", benchmark, names[0][0], "passed", made=START)
+        store.add_control(replace(known, log="14 passed in 0.41s"))
+        store.add_control(replace(known, answer="nothing", status="failed", log="2 failed"))
         for sample in range(samples):
             for name, topic in names:
                 store.write(trial(name, topic, sample, draw, skill))

@@ -58,13 +58,13 @@ def test_a_pair_is_what_the_command_line_says(together, samples):
 def test_flipped_tasks_come_first_and_are_all_there(together):
     (first, second), joined = together((0.9, 1), (0.5, 1))
     a, b = scores(first), scores(second)
-    listed = joined.tasks("flipped", "", 1)
+    listed = joined.tasks("flipped", "", 1, 50)
 
     assert {row["name"] for row in listed["rows"]} == {t for t in a if a[t] != b[t]}
-    assert {row["name"] for row in joined.tasks("worse", "", 1)["rows"]} == {
+    assert {row["name"] for row in joined.tasks("worse", "", 1, 50)["rows"]} == {
         t for t in a if a[t] > b[t]
     }
-    assert joined.tasks("all", "", 1)["found"] == 30
+    assert joined.tasks("all", "", 1, 50)["found"] == 30
 
 
 def test_three_runs_are_set_against_the_first_and_adjusted(together):
@@ -75,4 +75,5 @@ def test_three_runs_are_set_against_the_first_and_adjusted(together):
     for pair in told["pairs"]:
         assert pair["p_adjusted"] >= pair["p"]
     assert "A passes" in told["pairs"][0]["sentence"]
-    assert "No difference is shown" in told["pairs"][1]["sentence"]
+    assert "No difference between A and C" in told["pairs"][1]["sentence"]
+    assert told["best"] == [0, 2]

@@ -10,10 +10,18 @@ import pytest
 from chimera.errors import UsageError
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import (
+    Control,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
 from chimera.view.grid import Filter, TrialKey, neighbours, tasks_page
 from chimera.view.index import Index
 from chimera.view.summary import summarise
+from chimera.view.trial import part_of, trial_data
 from tests.view.made_runs import make_run
 
 
@@ -182,3 +190,25 @@ def test_odd_names_and_metadata_are_counted_as_any(tmp_path, counted):
     assert counted(path, index)["error"] == len(names)
     found = tasks_page(index, Filter.of({"text": ["%"]}))["rows"]
     assert [row["name"] for row in found] == ["%"]
+
+
+def test_what_a_verdict_rests_on_is_counted_and_shown(tmp_path, counted):
+    path = tmp_path / "run.chi"
+    held = TrialControls("passed", "failed", "here")
+    with RunStore(path, create=True) as store:
+        store.add_control(Control("here", "reference", "b", "a", "passed", log="14 passed"))
+        for task, passed, control in (
+            ("a", True, held), ("b", True, TrialControls("passed", "passed", "here")),
+            ("c", False, None), ("d", False, held),
+        ):  # fmt: skip
+            verdict = Verdict(passed)
+            store.write(TrialRecord(task, 0, "d", Submission("x"), verdict, control=control))
+    summary = counted(path)
+
+    assert (summary["uninformative"], summary["uncontrolled"]) == (1, 1)
+    assert summary["informative_rate"] == pytest.approx(1 / 3)
+    with RunStore(path, lasting=True) as store:
+        data = trial_data(store, TrialKey("a", 0))
+        assert data["controls"]["made"][0]["log"].shown == "14 passed"
+        assert trial_data(store, TrialKey("b", 0))["controls"]["uninformative"]
+        assert part_of(store, TrialKey("a", 0), "control:reference") == "14 passed"

@@ -57,6 +57,7 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
 )
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
@@ -124,7 +125,18 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     trials_per_core = 1
     grading = "fresh"
     environments = ("bubblewrap", "local")
-    setup = "Put a clone of Aider-AI/polyglot-benchmark (or its .tar.gz, or a tasks.json) into it."
+    setup = "Or put a clone of Aider-AI/polyglot-benchmark (its .tar.gz, or a tasks.json) there."
+    sources = (
+        Item(
+            "polyglot-benchmark",
+            RepositoryPart(
+                "Aider-AI/polyglot-benchmark", "7e0611e77b54e2dea774cdc0aa00cf9f7ed6144f"
+            ),
+            sha256="caa27e84562cdd8a06b7feea50e8aa81e0f3b96569c3684a90c6e6a41cf8cfec",
+            size=23_238_393,
+        ),
+    )
+    licence = "Exercism's tracks, MIT"
 
     option_type = PolyglotOptions
     settings: PolyglotOptions
@@ -359,6 +371,10 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         }
         return Submission(files=files, form="reference")
 
+    def may_reward_nothing(self, task: PolyglotTask) -> bool:
+        """Some exercises are refactorings, whose stub passes as it is."""
+        return True
+
     def mutants(self, task: PolyglotTask) -> Iterable[Submission]:
         """The stub as it is, and files that do not compile."""
         directory = Path(task["directory"])
@@ -466,6 +482,8 @@ def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON])
     else:
         return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
     metrics = {**metrics, "test_timeouts": int(run.timed_out)}
+    if report is None and not run.timed_out:
+        metrics["ran"] = False
     if run.exit_code == 0 and not run.timed_out:
         metrics["official"] = True  # upstream asks for nothing but the exit status
     return _verdict(False, why, metrics, evidence)

@@ -68,10 +68,7 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
     slug = "aimo"
     aliases = ("aime",)
     description = "Olympiad problems with one whole number as the answer: AIMO, AIME, AMC"
-    setup = (
-        "Put a problem file there: aimo3_reference.csv (Kaggle), aime2025.jsonl, "
-        "or `chimera datasets pull aimo`."
-    )
+    setup = "Or put a problem file there: aimo3_reference.csv (Kaggle), aime2025.jsonl, …"
     sources = (
         Item(
             "aime2024.parquet",
@@ -82,6 +79,7 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
             ),
         ),
     )
+    licence = "Apache-2.0"
     path_parameter = "problems_path"
     grading = "none"
     attack_kind = "text"

@@ -12,6 +12,7 @@ from pathlib import Path
 from chimera.eval.benchmarks._cline_bench.rows import written_out
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import SUFFIXES, Row, rows
+from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.kits.task_folders.benchmark import HarborBenchmark, HarborOptions
 from chimera.eval.kits.task_folders.folders import HarborTask, folders_in, load_task
 from chimera.eval.options import option
@@ -29,7 +30,18 @@ class ClineBench(HarborBenchmark):
     aliases = ("cline",)
     description = "Engineering tasks from real sessions with a coding agent"
     default_agent = "react"
-    setup = "Put the folder tasks/ of cline/cline-bench (or a .tar.gz, or JSON files) into it."
+    setup = "Or put the folder tasks/ of cline/cline-bench (or a .tar.gz, or JSON files) there."
+    sources = (
+        Item(
+            "tasks",
+            RepositoryPart(
+                "cline/cline-bench", "d1085569fb0ae3f9613957e6fc2706c6e2f7da9b", "tasks"
+            ),
+            sha256="06ea9532ee90761408396c48d5fbea1b81fd7a0150116435fddcab29c183e722",
+            size=353_939,
+        ),
+    )
+    licence = "none stated"
 
     option_type = ClineOptions
     settings: ClineOptions

@@ -19,6 +19,7 @@ from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageErr
 from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
@@ -94,6 +95,19 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         "Put filesystem/ (filesystem_cloud.jsonl, files/, rubric.txt) and skills/ "
         "(dataset_select_use.csv) into it, or use a clone of letta-ai/letta-evals."
     )
+    sources = (
+        Item(
+            "letta-leaderboard",
+            RepositoryPart(
+                "letta-ai/letta-evals",
+                "a207c5604d4b68e4b23247465ded52aa3e2991f4",
+                "letta-leaderboard",
+            ),
+            sha256="f18f30b4cbd98fecea83750473d606cd88863bf745bf3b6fbabd97b3dda8fc0f",
+            size=7_672_432,
+        ),
+    )
+    licence = "Apache-2.0"
     grading = "none"
 
     option_type = ContextOptions

@@ -17,6 +17,7 @@ from chimera.eval.data.rows import Row
 from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
+from chimera.text import first_line, one_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
@@ -122,6 +123,10 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
                 return verdict
         return verdict
 
+    def may_reward_nothing(self, task: CustomTask) -> bool:
+        """A check of one's own may hold for everything."""
+        return True
+
     def gold(self, task: CustomTask) -> Submission | None:
         if task["gold"] is None and not task["gold_files"]:
             return None
@@ -169,11 +174,16 @@ _TEXT_TESTS = {
 def _check_text(name: str, value: str, reply: str) -> Verdict:
     if name == "expected":
         passed = reply.strip() == value.strip()
-        return Verdict(passed, "" if passed else f"expected {value.strip()[:80]!r}")
+        got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
+        return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
     outcome = run_tests(
         "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
     )
-    return Verdict(outcome.passed, "" if outcome.passed else f"{name}: {outcome.why}")
+    if outcome.passed:
+        return Verdict(True)
+    if outcome.why.endswith("AssertionError: no match"):
+        return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
+    return Verdict(False, f"{name}: {outcome.why}")
 
 
 def _run_test_command(
@@ -212,6 +222,8 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     report, why = outcome.report, outcome.why
     if not report.all_passed:
         why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
+        if not report.names:
+            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
     else:
         metrics |= {"twin": dict(outcome.counts), **({"tampering": True} if why else {})}
     return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})

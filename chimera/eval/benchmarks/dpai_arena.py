@@ -185,6 +185,16 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         repository = maven.warmed_repository(states, GOALS[task["track"]], start)
         return checkout.open_tree(tree, start, mounts={str(repository): maven.REPOSITORY})
 
+    def graded_in(self, task: ArenaTask, start: StartEnvironment) -> JSON:
+        if not task["repo"] or task["track"] in TEXT_TRACKS:
+            return super().graded_in(task, start)
+        return checkout.tree_identity(base_tree(self._source(task)), start)
+
+    def untouched(self, task: ArenaTask, env: Environment) -> Submission:
+        if task["track"] in TEXT_TRACKS:
+            return Submission("There is nothing to say.")
+        return super().untouched(task, env)
+
     def _whole(self, task: ArenaTask) -> BaseTree:
         more = tuple(patch for patch in (task["patch"], task["test_patch"]) if patch.strip())
         return base_tree(Patched(self._source(task), more))

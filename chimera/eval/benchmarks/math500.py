@@ -22,6 +22,7 @@ from chimera.eval.kits import replies as extract
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
+from chimera.text import one_line
 from chimera.types import JSON
 
 Grader = Literal["prm800k", "math-verify", "hendrycks"]
@@ -53,7 +54,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
     aliases = ("math500",)
     description = "500 competition problems with a single final answer"
     needs = ("chimera-eval[math]",)
-    setup = "Get it with `chimera datasets pull math-500`, or put test.jsonl of MATH-500 there."
+    setup = "Or put test.jsonl of MATH-500 there."
     files = ("test.jsonl", "math_500.jsonl", "test.json", "test.parquet", "MATH-test-5000.jsonl.gz")
     sources = (
         Item(
@@ -63,6 +64,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             ),
         ),
     )
+    licence = "MIT"
     path_parameter = "problems_path"
     grading = "none"
     attack_kind = "text"
@@ -104,7 +106,9 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
         rule = self.settings.grader
         passed = results[rule].equal
         limit = next((result.limit for result in results.values() if result.limit), None)
-        why = f"{answer[:80]!r} {'is' if passed else 'is not'} {task['answer']!r} by {rule}"
+        why = (
+            f"{one_line(answer, 100)!r} {'is' if passed else 'is not'} {task['answer']!r} by {rule}"
+        )
         metrics: dict[str, JSON] = {
             name.replace("-", "_"): result.equal for name, result in results.items()
         }

@@ -74,10 +74,7 @@ class MBPPTask(Task):
 class MBPP(DatasetBenchmark[MBPPTask]):
     slug = "mbpp"
     description = "Short Python functions from a sentence and three asserts"
-    setup = (
-        "Get it with `chimera datasets pull mbpp`, or put sanitized-mbpp.json (427 problems) "
-        "or mbpp.jsonl (974) there."
-    )
+    setup = "Or put sanitized-mbpp.json (427 problems) or mbpp.jsonl (974) there."
     sources = (
         Item(
             "mbpp.jsonl",
@@ -90,6 +87,7 @@ class MBPP(DatasetBenchmark[MBPPTask]):
             sha256="ca95deaa9a01ef0a6f439f88bcf0dd3db3563d22f22aad6cae04ebb9a8d8c8e9",
         ),
     )
+    licence = "CC-BY-4.0"
     grading = "none"
     attack_kind = "python tests"
 
@@ -218,7 +216,7 @@ class MBPPPlus(EvalPlusBenchmark):
     slug = "mbpp-plus"
     aliases = ("mbpp+", "mbppplus")
     description = "378 of MBPP's tasks with many more inputs"
-    setup = "Get it with `chimera datasets pull mbpp-plus`, or put MbppPlus.jsonl.gz there."
+    setup = "Or put MbppPlus.jsonl.gz there."
     files = (
         "MbppPlus.jsonl.gz",
         "MbppPlus.jsonl",
@@ -232,6 +230,7 @@ class MBPPPlus(EvalPlusBenchmark):
             unpacked_md5="ee43ecabebf20deef4bb776a405ac5b1",
         ),
     )
+    licence = "Apache-2.0"
     origin = "mbpp"
 
     def read_inputs(self, task_id: str, inputs: list[Any]) -> list[list[Any]]:

@@ -7,12 +7,13 @@ from dataclasses import KW_ONLY, dataclass, replace
 from typing import ClassVar, Literal
 
 from chimera.cache import digest
-from chimera.environments.base import Environment
+from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.wrapped import unwrapped
 from chimera.eval.benchmark import Export, StartEnvironment
 from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
 from chimera.eval.benchmarks._swe_bench.official_report import export
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
@@ -53,9 +54,27 @@ class SWEBench(InstanceBenchmark):
     slug = "swe-bench"
     aliases: ClassVar[Sequence[str]] = ("swe-bench-lite", "swebench", "swebench-lite")
     description = "300 issues of Python repositories, decided by the tests of their fixes"
-    setup = "Download the Lite split (300 instances) of SWE-bench into it, as JSONL or Parquet."
-    files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl", "{split}.parquet",
-             "{split}.jsonl", "{split}.json")  # fmt: skip
+    setup = "Or put the Lite split (300 instances) of SWE-bench there, as JSONL or Parquet."
+    files = ("swe_bench_lite.{split}.jsonl.gz", "swe_bench_lite.{split}.jsonl",
+             "swe_bench_lite.{split}.parquet", "{split}.parquet", "{split}.jsonl",
+             "{split}.json")  # fmt: skip
+    sources = tuple(
+        Item(
+            f"swe_bench_lite.{split}.parquet",
+            HubFile(
+                "princeton-nlp/SWE-bench_Lite",
+                f"data/{split}-00000-of-00001.parquet",
+                "6ec7bb89b9342f664a54a6e0a6ea6501d3437cc2",
+            ),
+            sha256=sha256,
+            size=size,
+        )
+        for split, sha256, size in (
+            ("test", "7a21f37b8bc179c7db5beeb14e88ac538ba283455c776e6b2535bbfb6e3551b4", 1_119_540),
+            ("dev", "8312f321838051849d2fa7c6ca071244733a3e90bb517ff6ca8186f722199b5c", 0),
+        )
+    )
+    licence = "MIT"
     exports: ClassVar[Mapping[str, Export]] = {"swe-bench": export}
     needs = ("docker or bubblewrap", "packages of each instance")
 
@@ -98,6 +117,10 @@ class SWEBench(InstanceBenchmark):
 
     # --- environments
 
+    def fitting_environments(self, task: SWEBenchTask) -> Sequence[str]:
+        """An instance whose packages are not known has its image alone."""
+        return self.environments if task["instance"].python else ("docker",)
+
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         instance, keep = task["instance"], self.settings.keep_images
         if start.backend != "docker":
@@ -108,6 +131,16 @@ class SWEBench(InstanceBenchmark):
         setup = self.setup_of(instance)
         image = local_image(setup, base_image=self.settings.base_image, keep=keep)
         return checkout.open_image(image, start, variables=setup.environment().variables())
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        instance = task["instance"]
+        if start.backend != "docker":
+            return checkout.virtualenv_identity(self.setup_of(instance), start)
+        if self._official(instance):
+            return start.identity(EnvironmentSpec(image=instance.image_name))
+        setup, settings = self.setup_of(instance), self.settings
+        image = local_image(setup, base_image=settings.base_image, keep=settings.keep_images)
+        return start.identity(EnvironmentSpec(image=image))
 
     def _official(self, instance: SWEBenchInstance) -> bool:
         """Official images where they are wanted or can be had, or where none can be built."""
@@ -129,8 +162,10 @@ class SWEBench(InstanceBenchmark):
         )
         packages: JSON = [instance.python, [*instance.pins], instance.requirement]
         environment = instance.image_name if official else packages
-        verdict = grade_patch(replace(plan, environment=environment), submission.text, env)
-        if official or not instance.python:
+        tree = None if official or not instance.python else self.setup_of(instance).tree()
+        plan = replace(plan, environment=environment, tree=tree.rebuilt() if tree else None)
+        verdict = grade_patch(plan, submission.text, env)
+        if tree is None:
             return verdict
         return replace(verdict, metrics={**verdict.metrics, **self._rebuilt(instance)})
 
@@ -138,6 +173,9 @@ class SWEBench(InstanceBenchmark):
         """What a reader must know of an environment that is not the official image."""
         missing = self.setup_of(instance).environment().missing
         notes: dict[str, JSON] = {"environment": "rebuilt"}
+        if (tree := self.setup_of(instance).tree().rebuilt()) is not None:
+            known, files = tree.known_files(instance.patch, instance.test_patch)
+            notes["base_files"] = f"{known} of {files}"
         if missing:
             notes["missing_pins"] = list(missing)
         return notes

@@ -7,6 +7,7 @@ from functools import cached_property
 from typing import TYPE_CHECKING
 
 from chimera.eval.benchmarks.swe_bench import SWEBench, SWEBenchConfig, SWEBenchOptions
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.options import option
 
 if TYPE_CHECKING:
@@ -28,9 +29,23 @@ class SWEBenchVerified(SWEBench):
     slug = "swe-bench-verified"
     aliases = ("swebench-verified",)
     description = "The 500 instances of SWE-bench that people checked, with room for long work"
-    setup = "Download SWE-bench Verified (500 instances) into it, as JSONL or Parquet."
+    setup = "Or put SWE-bench Verified (500 instances) there, as JSONL or Parquet."
     files = ("swe_bench_verified.{split}.jsonl.gz", "swe_bench_verified.{split}.jsonl",
-             "{split}.parquet", "{split}.jsonl", "{split}.json")  # fmt: skip
+             "swe_bench_verified.{split}.parquet", "{split}.parquet", "{split}.jsonl",
+             "{split}.json")  # fmt: skip
+    sources = (
+        Item(
+            "swe_bench_verified.test.parquet",
+            HubFile(
+                "princeton-nlp/SWE-bench_Verified",
+                "data/test-00000-of-00001.parquet",
+                "c104f840cc67f8b6eec6f759ebc8b2693d585d4a",
+            ),
+            sha256="a45b1fe4e2f0c8390b2b2938ac83e92ed5979000856808f3679c07812e9e6dcd",
+            size=2_096_679,
+        ),
+    )
+    licence = "MIT"
     shares = ("swe-bench",)
 
     option_type = SWEBenchVerifiedOptions

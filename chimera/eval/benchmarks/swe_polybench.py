@@ -9,12 +9,14 @@ from collections.abc import Sequence
 from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
-from chimera.environments.base import Environment, Machine
+from chimera.environments.base import Environment, EnvironmentSpec, Machine
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
 from chimera.eval.benchmarks._swe_polybench.witnessed_run import WitnessedRun, run_witnessed
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import Chain, apply_submission, put_tests
 from chimera.eval.kits.patches.steering import PACKAGE_KEYS
@@ -25,6 +27,7 @@ from chimera.eval.kits.repositories.benchmark import (
     RepositoryOptions,
 )
 from chimera.eval.kits.repositories.source import (
+    BaseTree,
     GitRepository,
     Source,
     base_tree,
@@ -92,7 +95,23 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     slug = "swe-polybench"
     aliases = ("polybench",)
     description = "Issues of Java, JavaScript, TypeScript and Python repositories"
-    setup = "Download the full, 500 or Verified set of SWE-PolyBench into it, as JSONL or CSV."
+    setup = (
+        "Or put full, pb500 or verified of SWE-PolyBench there, as .csv or .jsonl; the first two "
+        "are not pinned."
+    )
+    sources = (
+        Item("full.csv", HubFile("AmazonScience/SWE-PolyBench", "test.csv", "main")),
+        Item("pb500.csv", HubFile("AmazonScience/SWE-PolyBench_500", "test.csv", "main")),
+        Item(
+            "verified.csv",
+            HubFile(
+                "AmazonScience/SWE-PolyBench_Verified",
+                "test.csv",
+                "b3fca77b637379f0c01ad86d18753a7ac1998b53",
+            ),
+        ),
+    )
+    licence = "MIT"
     files = ("{split}.jsonl", "{split}.jsonl.gz", "{split}.csv", "{split}.parquet",
              "polybench_full_record*.json")  # fmt: skip
     needs = ("docker, or the languages' tools and bubblewrap",)
@@ -131,9 +150,16 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
-            image = f"polybench_{task['language']}_{task['id']}".lower()
-            return checkout.open_image(image, start, prepare=checkout.hide_history)
-        return checkout.open_tree(base_tree(self._source(task)), start)
+            return checkout.open_image(_image(task), start, prepare=checkout.hide_history)
+        return checkout.open_tree(self._tree(task), start)
+
+    def _tree(self, task: PolyBenchTask) -> BaseTree:
+        return base_tree(self._source(task))
+
+    def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
+        if start.backend == "docker":
+            return start.identity(EnvironmentSpec(image=_image(task)))
+        return checkout.tree_identity(self._tree(task), start)
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -175,6 +201,7 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
+            tree=None if unwrapped(env).name == "docker" else self._tree(task).rebuilt(),
         )
         metrics["generation"] = True
         if not application.applied:
@@ -223,6 +250,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         ]
         why = _why(results, missing, broken)
         metrics["witness"] = run.witnessed
+        if not results:
+            metrics["ran"] = False
         if not why and (forged := _forged(run, results, task["fail_to_pass"])):
             why = f"tampering: {forged}"
             metrics["tampering"] = True
@@ -254,6 +283,10 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         `before` and `after` are the changed files without and with the patch, by path.
         """
         return cst_node_recall(task["modified_nodes"], patch, before, after)
+
+
+def _image(task: PolyBenchTask) -> str:
+    return f"polybench_{task['language']}_{task['id']}".lower()
 
 
 def localization_accuracy(gold: str, patch: str) -> dict[str, float]:

@@ -22,6 +22,7 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.blobs import Comparison, differs
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import Reference
@@ -97,6 +98,13 @@ class SWTBench(InstanceBenchmark):
         mounts = self._tool(task).mounts() if self.settings.coverage else {}
         return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
 
+    def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
+        if self.settings.mode != "reproduction":
+            super().check_task(task, start)
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        return checkout.virtualenv_identity(self.setup_of(task["instance"]), start)
+
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
         return coverage_tool(self.setup_of(task["instance"]).environment().python)
 
@@ -111,6 +119,11 @@ class SWTBench(InstanceBenchmark):
         if self.settings.mode == "reproduction":
             return None
         return Submission(text=task["instance"].test_patch, form="model_patch")
+
+    def untouched(self, task: SWEBenchTask, env: Environment) -> Submission:
+        """A test of nothing: it fails neither without the fix nor with it."""
+        test = "def test_nothing():\n    pass\n"
+        return Submission(new_file("tests/test_chimera_untouched.py", test), "model_patch")
 
     def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
         yield Submission(form="model_patch")
@@ -133,7 +146,13 @@ class SWTBench(InstanceBenchmark):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"patch_exists": False}
             )
+        tree, compared = self.setup_of(instance).tree().rebuilt(), Comparison()
+        if tree is not None:
+            compared = tree.compared(patch, (instance.patch, instance.test_patch))
+            tree.refuse_misplaced(patch, compared)
         submitted = self._pair(task, env, patch, patch)
+        if submitted is None and compared.doubtful:
+            raise differs(compared.doubtful[0])
         if submitted is None:
             return Verdict(False, "the patch does not apply", metrics={"patch_applied": False})
         base = self._pair(task, env, patch, "")
@@ -147,6 +166,7 @@ class SWTBench(InstanceBenchmark):
             "f_to_x": judgement.fail_to_any,
             "p_to_p": judgement.added_p2p,
             "w": judgement.well_formed,
+            **compared.metrics(),
         }
         if self.settings.coverage and self.settings.mode == "unit_test":
             gold = self._pair(task, env, instance.test_patch, instance.test_patch)
@@ -158,6 +178,8 @@ class SWTBench(InstanceBenchmark):
                 metrics[f"coverage_{name}"] = measured.coverage
                 if name != "base":
                     metrics[f"coverage_delta_{name}"] = measured.delta
+        if not (submitted.pre.statuses or submitted.post.statuses):
+            metrics["ran"] = False
         why = _why(judgement)
         if judgement.resolved:
             why = self._looks_at_code(task, env, patch, judgement.added_f2p)

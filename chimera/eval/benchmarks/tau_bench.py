@@ -11,19 +11,20 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.benchmark import Lack, StartEnvironment
+from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
     ConversationOptions,
     Conversations,
     TauTask,
     submission,
 )
+from chimera.eval.benchmarks._tau_bench.official_results import export
 from chimera.eval.data.rows import Row
-from chimera.eval.data.sources import Item, PackageFolder
+from chimera.eval.data.sources import Item, PackageFolder, RepositoryPart
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_judge
@@ -89,7 +90,9 @@ class Tau2Bench(Conversations):
             sha256="806fe0d8456047b1afeda3a4f5b83967a617952fed2ea0533ba6c82c5c04621e",
         ),
     )
+    licence = "MIT"
 
+    exports: ClassVar[Mapping[str, Export]] = {"tau2": export}
     option_type = Tau2Options
     settings: Tau2Options
 
@@ -237,6 +240,19 @@ class TauBench(Conversations):
         "Put one directory a domain into it (tasks_test.json, users.json, …, wiki.md), or use a "
         "clone of sierra-research/tau-bench: its Python task files are parsed, never run."
     )
+    sources = (
+        Item(
+            "tau_bench/envs",
+            RepositoryPart(
+                "sierra-research/tau-bench",
+                "59a200c6d575d595120f1cb70fea53cef0632f6b",
+                "tau_bench/envs",
+            ),
+            sha256="b2e6ab0f097dc7b3725dcbfb3836fd984ee97aaf474ad80c60a240f5e7240776",
+            size=8_440_712,
+        ),
+    )
+    licence = "MIT"
 
     option_type = TauOptions
     settings: TauOptions

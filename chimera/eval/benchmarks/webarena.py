@@ -31,6 +31,7 @@ from chimera.eval.benchmarks._webarena.sites import (
 )
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge
 from chimera.eval.options import Options, option
@@ -210,9 +211,22 @@ class WebArena(SiteBenchmark):
     description = "812 tasks on self-hosted sites, decided in the browser the agent worked in"
     needs = ("browser", "sites", "judge model")
     setup = (
-        "Copy config_files/test.raw.json of the WebArena repository into it (812 tasks), start "
-        "its sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
+        "Or copy config_files/test.raw.json of the WebArena repository there. Start its sites and "
+        "set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
     )
+    sources = (
+        Item(
+            "test.raw.json",
+            RepositoryPart(
+                "web-arena-x/webarena",
+                "f62e0b99bc7d9e0cd996d0cf5ebb2225780ec279",
+                "config_files/test.raw.json",
+            ),
+            sha256="7b50386fd69163dbc05d615d834df4c6ed2c35596e97a1b10d17451c02537652",
+            size=880_776,
+        ),
+    )
+    licence = "Apache-2.0"
     files = tuple(
         f"{name}{suffix}"
         for name in ("test.raw", "test")

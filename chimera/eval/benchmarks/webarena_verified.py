@@ -13,6 +13,7 @@ from chimera.errors import UsageError
 from chimera.eval.benchmarks._webarena_verified.grading import VerifiedGrader
 from chimera.eval.benchmarks.webarena import SiteBenchmark, SiteOptions, WebArenaTask
 from chimera.eval.data.rows import Row
+from chimera.eval.data.sources import Item, PackageFile
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import AgentResult
@@ -46,9 +47,20 @@ class WebArenaVerified(SiteBenchmark):
     slug = "webarena-verified"
     description = "WebArena's tasks revised by ServiceNow, decided by reply and network alone"
     setup = (
-        "Copy webarena-verified.json of the package webarena-verified into it (812 tasks), start "
-        "the sites, and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
+        "Or copy webarena-verified.json of the package webarena-verified there. Start the sites "
+        "and set CHIMERA_WEBARENA_SHOPPING, …_REDDIT, … to their URLs."
     )
+    sources = (
+        Item(
+            "webarena-verified.json",
+            PackageFile(
+                "webarena-verified==1.2.3",
+                "webarena_verified/assets/dataset/webarena-verified.json",
+            ),
+            sha256="d65275660814663375028e9017e1f929e3c38321041b125795e2713b52243d30",
+        ),
+    )
+    licence = "Apache-2.0"
     files = ("webarena-verified.json", "webarena-verified.json.gz")
     packaged = ("webarena_verified", "assets/dataset/webarena-verified.json")
     grading = "none"

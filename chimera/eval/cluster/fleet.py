@@ -16,6 +16,7 @@ from typing import Protocol
 from chimera.errors import BudgetExceeded, EnvironmentFault
 from chimera.eval.cluster.messages import (
     Checkpoint,
+    Controlled,
     Done,
     Job,
     Joined,
@@ -165,6 +166,8 @@ class Fleet:
             if (job := node.jobs.get(message.number)) is not None:
                 node.jobs[message.number] = replace(job, prior=message.record)
                 self._surroundings.checkpoint(message.record)
+        elif isinstance(message, Controlled):
+            self._surroundings.controlled(message.control)
         elif isinstance(message, Reserve) and ticket is not None:
             until = None if message.seconds is None else time.monotonic() + message.seconds
             if not self._decide(waiting := _Waiting(message, ticket, until)):

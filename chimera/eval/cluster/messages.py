@@ -7,7 +7,7 @@ from typing import Any
 
 from chimera.agents.base import Agent
 from chimera.eval.trial import Submitter
-from chimera.eval.values import TrialRecord
+from chimera.eval.values import Control, TrialRecord
 from chimera.types import JSON
 
 
@@ -79,6 +79,14 @@ class Checkpoint:
 
 
 @dataclass(frozen=True, slots=True)
+class Controlled:
+    """A control that trials of the node rest on."""
+
+    node: str
+    control: Control
+
+
+@dataclass(frozen=True, slots=True)
 class Reserve:
     """May a call of this worst case be made? The reply is a refusal's text, or None for yes."""
 
@@ -104,4 +112,4 @@ class Throttled:
     seconds: float
 
 
-Message = Joined | Refused | Lost | Done | Checkpoint | Reserve | Settle | Throttled
+Message = Joined | Refused | Lost | Done | Checkpoint | Controlled | Reserve | Settle | Throttled

@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import platform
 import threading
+from functools import partial
 from typing import Any, Protocol
 
 from chimera import __version__
@@ -17,6 +18,7 @@ from chimera.environments import available
 from chimera.errors import BudgetExceeded, ChimeraError, UsageError
 from chimera.eval.cluster.messages import (
     Checkpoint,
+    Controlled,
     Done,
     Job,
     Joined,
@@ -26,17 +28,17 @@ from chimera.eval.cluster.messages import (
     Settle,
     Setup,
 )
+from chimera.eval.controls import Controls, machine_store
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import content_digest, trials_at_once
+from chimera.eval.harness import trials_at_once
 from chimera.eval.run import RunSettings, chosen_agent
 from chimera.eval.trial import (
     StartBackend,
     Submitter,
     TrialSpec,
     close_open_environments,
-    run_trial,
 )
-from chimera.eval.values import TrialRecord
+from chimera.eval.values import Control, TrialRecord, content_digest
 from chimera.eval.workers import ThreadExecutor
 from chimera.providers.meter import Budget
 from chimera.types import JSON
@@ -117,6 +119,9 @@ class Node:
             self._tasks = {task["id"]: task for task in benchmark.tasks()}
         self._compare(node_identity(benchmark, self._agent))
         self._start = StartBackend(self._setup.environment, network=settings.network)
+        self._controls = Controls(
+            settings.controls, store=machine_store(), keep=self._keep, budget=self._budget
+        )
         self._limits, self._attempts = settings.limits(), settings.retries + 1
         return trials_at_once(benchmark, settings.concurrency)
 
@@ -126,13 +131,14 @@ class Node:
                 raise UsageError(f"its {key} is {own.get(key)!r:.200}, the driver's {value!r:.200}")
 
     def _work(self, job: Job) -> None:
-        record = run_trial(
-            self._spec(job), budget=self._budget, checkpoint=lambda r: self._checkpoint(job, r)
-        )
+        record = self._controls.run(self._spec(job), checkpoint=partial(self._checkpoint, job))
         self._desk.post(Done(self._name, job.number, record))
 
     def _checkpoint(self, job: Job, record: TrialRecord) -> None:
         self._desk.post(Checkpoint(self._name, job.number, record))
+
+    def _keep(self, control: Control) -> None:
+        self._desk.post(Controlled(self._name, control))
 
     def _spec(self, job: Job) -> TrialSpec:
         agent = job.answer or self._agent

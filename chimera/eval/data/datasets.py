@@ -47,6 +47,8 @@ class Dataset:
     given: Path | None = None
     #: The file or directory to read in a place, where names do not tell; None when there is none.
     locate: Callable[[Path], Path | None] | None = None
+    #: The command that fetches it, with what it costs in bytes and under which licence.
+    fetch: str = ""
 
     def place(self) -> Path:
         """Where the data set is: option, variable, data set directory, installed package."""
@@ -76,9 +78,10 @@ class Dataset:
         return place
 
     def missing(self, place: Path) -> DatasetError:
+        fetch = f"  Fetch it: {self.fetch}\n" if self.fetch and self.given is None else ""
         hint = f"  {self.setup}\n" if self.setup else ""
         return DatasetError(
-            f"no dataset for '{self.slug}' at {place}\n{hint}"
+            f"no dataset for '{self.slug}' at {place}\n{fetch}{hint}"
             f"  Or point elsewhere with --dataset, or {path_variable(self.slug)}."
         )
 
@@ -100,8 +103,9 @@ class DatasetBenchmark(Benchmark[TaskT]):
     packaged: ClassVar[tuple[str, str] | None] = None
     #: Other data sets whose directory holds this one too.
     shares: ClassVar[Sequence[str]] = ()
-    #: What `chimera datasets pull` fetches.
+    #: What `chimera datasets pull` fetches, and the licence that its publisher states.
     sources: ClassVar[Sequence[Item]] = ()
+    licence: ClassVar[str] = ""
     #: What the constructor calls the data set's place.
     path_parameter: ClassVar[str] = "dataset_path"
 
@@ -154,7 +158,18 @@ class DatasetBenchmark(Benchmark[TaskT]):
             packaged=self.packaged,
             shares=self.shares,
             given=self.dataset_path,
+            fetch=self.fetch_hint(),
         )
+
+    @classmethod
+    def fetch_hint(cls) -> str:
+        """The command that fetches the data, with size and licence; empty where none does."""
+        if not cls.sources:
+            return ""
+        size = sum(item.size for item in cls.sources)
+        facts = [f"{size / 1e6:.1f} MB"] if size else []
+        facts += [cls.licence] if cls.licence else []
+        return f"chimera datasets pull {cls.slug}" + (f"   ({', '.join(facts)})" if facts else "")
 
     def rows(self) -> Iterator[Row]:
         return rows(self.dataset().source())

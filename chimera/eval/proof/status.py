@@ -14,14 +14,18 @@ from chimera.eval.registry import adapters
 
 @dataclass(frozen=True, slots=True)
 class BenchmarkStatus:
+    """What a record shows of a grader, as text for a table; "–" where it shows nothing."""
+
     slug: str
     state: str  # "validated": gold passes on every task; "partly": on those tried; or "unproven"
-    tasks: str
-    gold: str
-    nothing: str
-    mutants: str
     graded_as: str
     description: str
+    tasks: str = "–"  # those that the record covers, of all
+    covers: str = "–"  # suites, scenarios and options
+    gold: str = "–"
+    no_verdict: str = "–"  # answers that ended in an error
+    nothing: str = "–"
+    mutants: str = "–"
     note: str = ""
 
 
@@ -33,38 +37,41 @@ def _state(adapter: Benchmark[Any]) -> BenchmarkStatus:
     slug, graded_as, description = adapter.slug, adapter.graded_as(), adapter.description
     record = files("chimera.eval.proof").joinpath(f"records/{slug}.json")
     if not record.is_file():
-        return BenchmarkStatus(slug, "unproven", "–", "–", "–", "–", graded_as, description)
+        return BenchmarkStatus(slug, "unproven", graded_as, description)
     content = json.loads(record.read_text(encoding="utf-8"))
     gold, nothing, mutants = (
-        content["answers"].get(answer, {"graded": 0, "as_due": 0})
+        content["answers"].get(answer, {"graded": 0, "as_due": 0, "errors": 0})
         for answer in ("gold", "empty", "mutant")
     )
     excepted = len(content.get("exceptions", ()))  # defects of the data set, each with its reason
     proven = gold["as_due"] + excepted >= gold["graded"] > 0
     counted = mutants["graded"] - mutants.get("equivalent", 0)
     tasks, whole = content["tasks"], content.get("of", content["tasks"])
+    passed = nothing.get("passed", nothing["graded"] - nothing["as_due"])
     return BenchmarkStatus(
         slug=slug,
         state="validated" if proven and tasks == whole else "partly validated",
-        tasks=str(tasks) if tasks == whole else f"{tasks} of {whole}",
-        gold=f"{gold['as_due']}/{gold['graded']}",
-        nothing=f"{nothing['graded'] - nothing['as_due']}/{nothing['graded']}",
-        mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
         graded_as=graded_as,
         description=description,
+        tasks=f"{tasks} of {whole}",
+        covers=content.get("covers", "–"),
+        gold=f"{gold['as_due']}/{gold['graded']}",
+        no_verdict=str(sum(each["errors"] for each in (gold, nothing, mutants))),
+        nothing=f"{passed}/{nothing['graded']}",
+        mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
         note=content.get("note", ""),
     )
 
 
 def markdown_table(states: Iterable[BenchmarkStatus]) -> str:
     lines = [
-        "| benchmark | state | tasks validated | gold passed | nothing passed | mutants caught "
-        "| graded as | note |",
-        "|---|---|---|---|---|---|---|---|",
+        "| benchmark | state | tasks | covers | gold passed | no verdict | nothing passed "
+        "| mutants caught | graded as | note |",
+        "|---|---|---|---|---|---|---|---|---|---|",
     ]
     lines += [
-        f"| [{s.slug}](benchmarks/{s.slug}.md) | {s.state} | {s.tasks} | {s.gold} | {s.nothing} "
-        f"| {s.mutants} | {s.graded_as} | {s.note} |"
+        f"| [{s.slug}](benchmarks/{s.slug}.md) | {s.state} | {s.tasks} | {s.covers} | {s.gold} "
+        f"| {s.no_verdict} | {s.nothing} | {s.mutants} | {s.graded_as} | {s.note} |"
         for s in states
     ]
     return "\n".join(lines) + "\n"

@@ -5,6 +5,7 @@ Works on every benchmark through `oracle`, `mutants` and `grade`, along the same
 
 from __future__ import annotations
 
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from itertools import islice
@@ -12,6 +13,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.controls import WHOLE, Controls, machine_store, tests_of
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, TrialRecord
@@ -19,14 +21,18 @@ from chimera.eval.workers import ThreadExecutor, results
 
 Answer = Literal["gold", "empty", "mutant"]
 ANSWERS: tuple[Answer, ...] = ("gold", "empty", "mutant")
+#: A reference that takes longer is marked: limits of time may decide such tasks.
+SLOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
 class Check:
     """One answer that was graded, and whether its verdict is the one that was due.
 
-    `equivalent` is a mutant that passed and behaves like the gold on further inputs as well; `twin`
-    counts the tests that decided and those of them that have a twin.
+    `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
+    `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
+    some of several runs: in how many, of how many. `twin` counts the tests that decided and those
+    of them that have a twin.
     """
 
     task_id: str
@@ -36,11 +42,15 @@ class Check:
     why: str
     text: str = ""
     equivalent: bool = False
+    rewarded: bool = False
+    unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
+    seconds: float = 0.0
     twin: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_due(self) -> bool:
-        return self.status == ("passed" if self.answer == "gold" else "failed")
+        passes = self.answer == "gold" or self.rewarded
+        return self.status == ("passed" if passes else "failed") and WHOLE not in self.unstable
 
 
 @dataclass(slots=True)
@@ -51,6 +61,7 @@ class Report:
     tasks: int = 0
     ungolded: int = 0
     checks: list[Check] = field(default_factory=list)
+    repeat: int = 1
 
     def of(self, answer: Answer) -> list[Check]:
         return [check for check in self.checks if check.answer == answer]
@@ -61,6 +72,7 @@ class Report:
                 "graded": len(checks),
                 "as_due": sum(check.as_due for check in checks),
                 "errors": sum(check.status == "error" for check in checks),
+                "passed": sum(check.status == "passed" for check in checks),
                 **({"equivalent": same} if (same := sum(c.equivalent for c in checks)) else {}),
             }
             for answer in ANSWERS
@@ -77,9 +89,22 @@ class Report:
                 if c.status == "passed"
             ],
             "gold_not_passed": [self._named(c) for c in self.of("gold") if not c.as_due],
-            "empty_passed": [self._named(c) for c in self.of("empty") if not c.as_due],
+            "empty_passed": [self._named(c) for c in self.of("empty") if c.status == "passed"],
+            "slow": [
+                {"task": c.task_id, "seconds": round(c.seconds, 1)}
+                for c in self.of("gold")
+                if c.seconds > SLOW_SECONDS
+            ],
+            **({"repeat": self.repeat, "unstable": self._unstable()} if self.repeat > 1 else {}),
             **self._twins(),
         }
+
+    def _unstable(self) -> list[dict[str, Any]]:
+        return [
+            {"task": c.task_id, "answer": c.answer, "test": test, "passed": passes, "of": runs}
+            for c in self.checks
+            for test, (passes, runs) in c.unstable.items()
+        ]
 
     def _twins(self) -> dict[str, Any]:
         """How many of the tests that the gold passes can tell a forged pass, where twins are."""
@@ -92,13 +117,13 @@ class Report:
         return {"task": check.task_id, "number": check.number, "why": check.why}
 
     def holds(self, *, mutants_failing: float) -> bool:
-        """Every gold passes, every empty answer fails, and so do enough of the mutants that
-        change behaviour."""
+        """Every gold passes (and there is one), every empty answer fails, and so do enough of the
+        mutants that change behaviour."""
         mutants = [check for check in self.of("mutant") if not check.equivalent]
         failing = sum(check.as_due for check in mutants)
         return (
             all(check.as_due for check in [*self.of("gold"), *self.of("empty")])
-            and bool(self.checks)
+            and bool(self.of("gold"))
             and not any(check.status == "error" for check in mutants)
             and failing >= mutants_failing * len(mutants)
         )
@@ -109,6 +134,7 @@ class _Job:
     answer: Answer
     number: int
     spec: TrialSpec
+    repeat: int = 1
 
 
 def validate(
@@ -118,14 +144,21 @@ def validate(
     mutants: int = 3,
     workers: int = 4,
     tasks: Sequence[Any] | None = None,
+    repeat: int = 1,
 ) -> Report:
-    """Grade gold, nothing and up to `mutants` wrong answers of every task."""
+    """Grade gold, nothing and up to `mutants` wrong answers of every task.
+
+    Gold and nothing are graded `repeat` times. What was seen is kept as this machine's controls,
+    with the tests that do not always come out alike.
+    """
     chosen = list(benchmark.tasks() if tasks is None else tasks)
     if not chosen:
         raise UsageError(f"{benchmark.name()}: no task to validate")
-    report = Report(benchmark.name(), tasks=len(chosen))
+    report = Report(benchmark.name(), tasks=len(chosen), repeat=repeat)
     jobs = _jobs(benchmark, chosen, start, mutants, report)
-    report.checks.extend(results(ThreadExecutor(_check, workers), jobs))
+    controls = Controls(store=machine_store())
+    executor = ThreadExecutor[_Job, Check](lambda job: _check(job, controls), workers)
+    report.checks.extend(results(executor, jobs))
     order = {task["id"]: index for index, task in enumerate(chosen)}
     report.checks.sort(key=lambda c: (order[c.task_id], ANSWERS.index(c.answer), c.number))
     return report
@@ -138,21 +171,24 @@ def _jobs(
     mutants: int,
     report: Report,
 ) -> Iterator[_Job]:
-    overridden = type(benchmark).oracle is not Benchmark.oracle
+    repeat = report.repeat
     for task in tasks:
-        if overridden or benchmark.gold(task) is not None:
-            yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start))
+        if benchmark.has_reference(task):
+            yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start), repeat)
         else:
             report.ungolded += 1
-        if not benchmark.nothing_is_right(task):
-            yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start))
+        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start), repeat)
         for number, wrong in enumerate(islice(benchmark.mutants(task), mutants)):
             yield _Job("mutant", number, TrialSpec(benchmark, task, number, Stored(wrong), start))
 
 
-def _check(job: _Job) -> Check:
-    record: TrialRecord = run_trial(job.spec)
-    submission = record.submission or Submission()
+def _check(job: _Job, controls: Controls) -> Check:
+    benchmark, task = job.spec.benchmark, job.spec.task
+    records: list[TrialRecord] = [run_trial(job.spec) for _ in range(job.repeat)]
+    record, submission = records[0], records[0].submission or Submission()
+    unstable = _varying(records)
+    if job.answer == "gold":
+        controls.learn(job.spec, record, unstable if job.repeat > 1 else None)
     return Check(
         record.task_id,
         job.answer,
@@ -163,8 +199,24 @@ def _check(job: _Job) -> Check:
         twin=_twin(record),
         equivalent=job.answer == "mutant"
         and record.passed
-        and job.spec.benchmark.behaves_like_gold(job.spec.task, submission),
+        and benchmark.behaves_like_gold(task, submission),
+        rewarded=job.answer == "empty" and benchmark.nothing_is_right(task),
+        unstable=unstable,
+        seconds=record.duration,
     )
+
+
+def _varying(records: Sequence[TrialRecord]) -> dict[str, tuple[int, int]]:
+    """Tests that came out differently in several runs of one answer: passes, and runs."""
+    seen: defaultdict[str, list[bool]] = defaultdict(list)
+    for record in records:
+        if record.verdict is not None:
+            seen[WHOLE].append(record.passed)
+            for name, held in tests_of(record.verdict).items():
+                seen[name].append(held)
+    return {
+        name: (sum(held), len(held)) for name, held in seen.items() if 0 < sum(held) < len(held)
+    }
 
 
 def _twin(record: TrialRecord) -> Mapping[str, Any]:

@@ -81,11 +81,11 @@ class RunScores:
             not_run=max(0, manifest.get("planned", total) - total),
             cost=None if unknown else cost,
             seconds=seconds,
-            basis=_basis(manifest),
+            basis=basis_of(manifest),
         )
 
 
-def _basis(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
+def basis_of(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
     identity, dataset = manifest.get("identity", {}), manifest.get("dataset")
     return {
         "data set": dataset.get("sha256") if isinstance(dataset, Mapping) else None,
@@ -200,7 +200,7 @@ def compare_runs(runs: Sequence[RunScores]) -> Comparison:
             Pair(a, b, paired, p, aligned.difference_bounds(a, b))
             for (a, b), paired, p in zip(pairs, compared, adjusted, strict=True)
         ),
-        notes=tuple(_notes(runs)),
+        notes=tuple(notes_on(runs)),
     )
 
 
@@ -271,7 +271,7 @@ def _mean(values: Sequence[float]) -> float:
     return sum(values) / len(values)
 
 
-def _notes(runs: Sequence[RunScores]) -> list[str]:
+def notes_on(runs: Sequence[RunScores]) -> list[str]:
     """What a reader must know before believing the numbers."""
     notes = []
     for what in ("data set", "grader", "options"):

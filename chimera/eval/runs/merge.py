@@ -71,6 +71,8 @@ def _copy(source: Path, store: RunStore) -> None:
                 )
             if known is None or record.verdict is not None:
                 store.write(record)
+        for control in part.controls():
+            store.add_control(control)
         store.spend(part.spent())
 
 

@@ -18,7 +18,7 @@ import msgspec
 from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
-from chimera.eval.values import Status, TrialRecord
+from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
 
@@ -32,6 +32,13 @@ class _Costs(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+
+    @property
+    def uncontrolled(self) -> bool:
+        needed = {"passed": self.negative, "failed": self.positive}
+        return self.status in needed and needed[self.status] in (None, "none", "off")
 
 
 @dataclass(frozen=True, slots=True)
@@ -51,6 +58,9 @@ class TaskEvalResult:
     steps: int
     duration: float
     metrics: dict[str, JSON]
+    uninformative: bool = False
+    uncontrolled: bool = False
+    control: TrialControls | None = None
 
     @classmethod
     def of(cls, record: TrialRecord) -> TaskEvalResult:
@@ -69,6 +79,9 @@ class TaskEvalResult:
             steps=record.steps,
             duration=round(record.duration, 6),
             metrics=dict(verdict.metrics) if verdict else {},
+            uninformative=record.uninformative,
+            uncontrolled=record.uncontrolled,
+            control=record.control,
         )
 
 
@@ -93,6 +106,11 @@ class EvalResult:
     interval: stats.Interval | None
     stopped: str | None
     store: RunStore
+    #: Passes that an agent which does nothing gets too, and trials of the tasks where it does.
+    uninformative: int = 0
+    rewarding_nothing: int = 0
+    #: Verdicts that no known answer stands behind.
+    uncontrolled: int = 0
 
     @classmethod
     def of(
@@ -103,14 +121,21 @@ class EvalResult:
         planned: int | None = None,
         stopped: str | None = None,
     ) -> EvalResult:
-        query = "SELECT status, cost, input_tokens, output_tokens, cached_tokens FROM trials"
+        query = (
+            "SELECT status, cost, input_tokens, output_tokens, cached_tokens, positive, negative "
+            f"FROM {store.trials_with_grounds}"
+        )
         counts: Counter[str] = Counter()
+        rewarded: Counter[str] = Counter()
         usage, cost, unknown = Usage(), 0.0, False
         for trial in store.rows(_Costs, query):
             counts[trial.status] += 1
+            counts["uncontrolled"] += trial.uncontrolled
+            rewarded[trial.status] += trial.negative == "passed"
             usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
         usage += Usage(0, 0, 0, *store.tokens_apart())
+        uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
         return cls(
@@ -124,6 +149,9 @@ class EvalResult:
             usage=usage,
             spent=store.spent(),
             interval=_interval(store),
+            uninformative=rewarded["passed"],
+            rewarding_nothing=rewarded.total(),
+            uncontrolled=uncontrolled,
             stopped=stopped,
             store=store,
         )
@@ -136,6 +164,19 @@ class EvalResult:
     def judged(self) -> int:
         """Trials that have a verdict."""
         return self.passed + self.failed
+
+    @property
+    def informative_pass_rate(self) -> float | None:
+        """The rate over the trials of tasks that want something done; None where all do."""
+        left = self.total - self.rewarding_nothing
+        return (
+            (self.passed - self.uninformative) / left if self.rewarding_nothing and left else None
+        )
+
+    @property
+    def inexact(self) -> int:
+        """Verdicts on files that are not known to be the base commit's."""
+        return sum(bool(metrics.get("inexact")) for _, metrics in self._metrics("inexact"))
 
     @property
     def not_run(self) -> int:
@@ -269,6 +310,10 @@ class EvalResult:
             "failed": self.failed,
             "errored": self.errored,
             "not_run": self.not_run,
+            "uninformative": self.uninformative,
+            "informative_pass_rate": self.informative_pass_rate,
+            "uncontrolled": self.uncontrolled,
+            "inexact": self.inexact,
             "pass_rate": self.pass_rate,
             "interval": None if self.interval is None else list(self.interval),
             "bounds": list(self.bounds),

@@ -104,7 +104,7 @@ def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
     for name in ("dataset", "base_url", "predictions", "against"):
         if stored.get(name) is not None:
             yield name, stored[name]
-    for name in ("option", "agent_option"):
+    for name in ("option", "agent_option", "model_option", "role", "mcp"):
         values = stored.get(name) or []
         yield from ((name, value) for value in (values if isinstance(values, list) else [values]))
 

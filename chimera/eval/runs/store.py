@@ -17,8 +17,17 @@ import msgspec
 from msgspec import Meta
 
 from chimera.errors import StoreError, UsageError
+from chimera.eval.runs import control_store
 from chimera.eval.runs.database import Database, Mode, encode
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import (
+    Control,
+    ControlStatus,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
 from chimera.text import storable, storable_value, with_texts
@@ -72,6 +81,13 @@ CREATE TABLE tokens_apart (
     PRIMARY KEY (trial, call)
 );
 """
+#: The controls that verdicts rest on.
+_THIRD = """
+CREATE TABLE grounds (
+    trial INTEGER PRIMARY KEY REFERENCES trials ON DELETE CASCADE,
+    positive TEXT NOT NULL, negative TEXT NOT NULL, identity TEXT NOT NULL
+);
+""" + control_store.SCHEMA.lstrip()
 
 
 #: What columns hold: checked when they are read, and before they are written.
@@ -112,6 +128,12 @@ class _Costs(NamedTuple):
     attempts: Count
     started: Seconds
     stop_reason: str
+
+
+class _Grounds(NamedTuple):
+    positive: ControlStatus | None
+    negative: ControlStatus | None
+    identity: str | None
 
 
 class _Submission(NamedTuple):
@@ -160,6 +182,7 @@ _COSTS = (
     "cost, input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
     "stop_reason"
 )
+_GROUNDS = "positive, negative, identity"
 #: The keys of a manifest that are read, with what they must be; others are as they are.
 _MANIFEST: Mapping[str, Any] = {
     "environment": str | None,
@@ -196,7 +219,7 @@ class RunStore:
     ) -> None:
         self.path = path
         mode: Mode = "create" if create else "write" if write else "read"
-        self._database = Database(path, (_FIRST, _SECOND), mode=mode, lasting=lasting)
+        self._database = Database(path, (_FIRST, _SECOND, _THIRD), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
         if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
@@ -309,6 +332,7 @@ class RunStore:
             (*key, *_outcome(record), *_costs(record)),
         ).lastrowid
         assert trial is not None
+        self._write_grounds(trial, record.control)
         return trial
 
     def _update(self, trial: int, record: TrialRecord) -> None:
@@ -317,6 +341,13 @@ class RunStore:
             f"UPDATE trials SET ({columns}) = (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?) WHERE id = ?",
             (*_outcome(record), *_costs(record), trial),
         )
+        self._execute("DELETE FROM grounds WHERE trial = ?", (trial,))
+        self._write_grounds(trial, record.control)
+
+    def _write_grounds(self, trial: int, found: TrialControls | None) -> None:
+        if found is not None:
+            row = _checked((found.positive, found.negative, found.identity), _Grounds)
+            self._execute("INSERT INTO grounds VALUES (?,?,?,?)", (trial, *row))
 
     def _write_submission(self, trial: int, submission: Submission) -> None:
         raw, data = submission.raw, submission.data
@@ -364,9 +395,11 @@ class RunStore:
                 (trial, number, *_checked(apart, _Apart)),
             )
 
-    def replace_verdict(self, record: TrialRecord, verdict: Verdict) -> None:
+    def replace_verdict(
+        self, record: TrialRecord, verdict: Verdict, control: TrialControls | None = None
+    ) -> None:
         """Put a newer verdict in the place of a stored trial's."""
-        graded = storable_value(replace(record, verdict=verdict, error=None))
+        graded = storable_value(replace(record, verdict=verdict, error=None, control=control))
         with self._database.transaction():
             trial = self._trial_id(record.task_id, record.sample)
             self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
@@ -374,6 +407,32 @@ class RunStore:
             assert graded.verdict is not None
             self._write_verdict(trial, graded.verdict)
             self._update(trial, graded)
+
+    # Controls
+
+    def add_control(self, control: Control) -> None:
+        """Keep with the run what a known answer came to where its trials were graded."""
+        clean = storable_value(control)
+        kept = replace(clean, why=redact(clean.why), log=redact(clean.log))
+        with self._database.transaction():
+            self._execute(control_store.INSERT, control_store.row_of(kept))
+
+    def controls(self, identity: str | None = None) -> list[Control]:
+        """Those of one identity, or all."""
+        if self._database.version < 3:
+            return []
+        where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
+        query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
+        return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
+
+    @property
+    def trials_with_grounds(self) -> str:
+        """What to select trials `t` from together with the controls they rest on."""
+        if self._database.version < 3:
+            return (
+                f"(SELECT *, {', '.join(f'NULL AS {n}' for n in _Grounds._fields)} FROM trials) t"
+            )
+        return "trials t LEFT JOIN grounds g ON g.trial = t.id"
 
     def is_new(self) -> bool:
         return not any(self.rows(tuple[int], "SELECT 1 FROM trials LIMIT 1"))
@@ -384,6 +443,10 @@ class RunStore:
         for digest, status in self.rows(tuple[str, StoredStatus], query, (task_id, sample)):
             return digest, status in ("passed", "failed")
         return None
+
+    def passed(self, task_id: str, sample: int) -> bool:
+        query = "SELECT 1 FROM trials WHERE task_id = ? AND sample = ? AND status = 'passed'"
+        return any(self.rows(tuple[int], query, (task_id, sample)))
 
     def artifacts(self, task_id: str, sample: int, kind: str) -> dict[str, bytes]:
         return self._artifacts(self._trial_id(task_id, sample), kind)
@@ -456,8 +519,8 @@ class RunStore:
         """The trials of a condition, with their numbers."""
         query = (
             f"SELECT t.id, {_KEY}, t.status, t.score, t.why, error_boundary, error_message, "
-            f"error_retryable, {_COSTS}, v.passed, v.score, v.why, v.metrics, v.evidence, "
-            "s.text, s.form, s.raw, s.data FROM trials t "
+            f"error_retryable, {_COSTS}, {_GROUNDS}, v.passed, v.score, v.why, v.metrics, "
+            f"v.evidence, s.text, s.form, s.raw, s.data FROM {self.trials_with_grounds} "
             "LEFT JOIN verdicts v ON v.trial = t.id "
             f"LEFT JOIN submissions s ON s.trial = t.id {where}"
         )
@@ -468,7 +531,7 @@ class RunStore:
         with self._database.reading():
             (trial,) = _checked(row[:1], tuple[Count])
             key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
-            costs = _checked(row[10:19], _Costs)
+            costs, control = _checked(row[10:19], _Costs), _checked(row[19:22], _Grounds)
         apart = self._apart(trial)
         error = None
         if outcome.boundary is not None:
@@ -477,8 +540,8 @@ class RunStore:
             task_id=key.task_id,
             sample=key.sample,
             digest=key.digest,
-            submission=self._submission(trial, row[24:], whole=whole),
-            verdict=self._verdict(trial, row[19:24], whole=whole),
+            submission=self._submission(trial, row[27:], whole=whole),
+            verdict=self._verdict(trial, row[22:27], whole=whole),
             error=error,
             usage=Usage(
                 *(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
@@ -492,6 +555,7 @@ class RunStore:
             stop_reason=costs.stop_reason,
             calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
+            control=_controls_of(control),
         )
         if _status(record) != outcome.status or (record.verdict and record.error):
             raise self.contradiction()
@@ -632,6 +696,12 @@ def _costs(record: TrialRecord) -> _Costs:
         *(record.steps, record.duration, record.attempts, record.started, record.stop_reason),
     )
     return _checked(row, _Costs)
+
+
+def _controls_of(row: _Grounds) -> TrialControls | None:
+    if row.positive is None or row.negative is None:
+        return None
+    return TrialControls(row.positive, row.negative, row.identity or "")
 
 
 def _call(row: _Call, apart: _Apart) -> CallRecord:

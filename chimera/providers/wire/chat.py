@@ -173,7 +173,7 @@ def _reasoning(message: Mapping[str, JSON]) -> str:
 
 def _native(message: Mapping[str, JSON], calls: Sequence[ToolCall]) -> Native | None:
     """What must go back as it came; None where text and calls are all there is."""
-    carried = {field: message[field] for field in CARRIED if message.get(field)}
+    carried = {field: message[field] for field in CARRIED if message.get(field) is not None}
     came = message.get("tool_calls") or ()
     if not carried and not any("extra_content" in call for call in came):
         return None

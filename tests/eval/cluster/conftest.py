@@ -19,7 +19,7 @@ PRICE = FlatPrice(1000.0, 1000.0)  # a tenth of a cent a token
 
 
 class Waits(Benchmark):
-    """Even tasks pass, odd ones fail."""
+    """Say the number; the agent knows the even ones."""
 
     grading = "none"
     trials_per_core = 2
@@ -37,7 +37,7 @@ class Waits(Benchmark):
         return [{"id": f"t{n}", "prompt": str(n)} for n in range(self.count)]
 
     def grade(self, task, submission, env):
-        return Verdict(submission.text == task["prompt"] and int(task["prompt"]) % 2 == 0)
+        return Verdict(submission.text == task["prompt"])
 
     def gold(self, task):
         return Submission(task["prompt"])
@@ -56,7 +56,7 @@ class Payer(BaseAgent):
         provider = ScriptedProvider(name="scripted/echo", model="echo", price_override=PRICE)
         reply = provider.complete([Message.user(prompt)], max_tokens=2)
         time.sleep(self.seconds)
-        return AgentResult(reply.content, steps=1)
+        return AgentResult("" if int(prompt) % 2 else reply.content, steps=1)
 '''
 
 

@@ -9,10 +9,11 @@ from click.testing import CliRunner
 
 from chimera.cli.datasets import command as datasets_command
 from chimera.cli.validate import command as validate_command
-from chimera.environments.none import NoEnvironment
+from chimera.errors import GraderError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.kits import mutate
 from chimera.eval.proof.validate import validate
+from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission, Verdict
 
 SOURCE = '''
@@ -64,7 +65,7 @@ class Broken(Sums):
 
 
 def report_of(benchmark, **options):
-    return validate(benchmark, lambda spec: NoEnvironment(), workers=2, **options)
+    return validate(benchmark, StartBackend("none"), workers=2, **options)
 
 
 def test_a_good_grader_is_proved():
@@ -72,9 +73,9 @@ def test_a_good_grader_is_proved():
 
     assert report.holds(mutants_failing=1.0)
     assert report.counts()["answers"] == {
-        "gold": {"graded": 2, "as_due": 2, "errors": 0},
-        "empty": {"graded": 2, "as_due": 2, "errors": 0},
-        "mutant": {"graded": 4, "as_due": 4, "errors": 0},
+        "gold": {"graded": 2, "as_due": 2, "errors": 0, "passed": 2},
+        "empty": {"graded": 2, "as_due": 2, "errors": 0, "passed": 0},
+        "mutant": {"graded": 4, "as_due": 4, "errors": 0, "passed": 0},
     }
 
 
@@ -136,3 +137,84 @@ def test_list_and_path(dataset, monkeypatch):
     assert found["mbpp"]["path"].endswith("mbpp")
     assert found["mbpp"]["pull"] is True
     assert path.output.strip().endswith("sanitized-mbpp.json")
+
+
+class Varying(Sums):
+    """One of its two tests passes every second time."""
+
+    runs = 0
+
+    def grade(self, task, submission, env):
+        type(self).runs += 1
+        tests = {"steady": "PASSED", "shaky": "PASSED" if self.runs % 2 else "FAILED"}
+        verdict = super().grade(task, submission, env)
+        return Verdict(verdict.passed, verdict.why, evidence={"tests": tests})
+
+
+def test_tests_that_vary_are_found_by_repeating():
+    report = validate(Varying(), StartBackend("none"), mutants=0, workers=1, repeat=4)
+
+    assert {(line["task"], line["test"], line["of"]) for line in report.counts()["unstable"]} == {
+        ("a", "shaky", 4),
+        ("b", "shaky", 4),
+    }
+    assert report.holds(mutants_failing=1.0)
+
+
+class Flipping(Sums):
+    runs = 0
+
+    def grade(self, task, submission, env):
+        type(self).runs += 1
+        return Verdict(self.runs % 2 == 1)
+
+
+def test_a_verdict_that_flips_is_not_as_due():
+    report = validate(Flipping(), StartBackend("none"), mutants=0, workers=1, repeat=2)
+
+    assert not report.holds(mutants_failing=1.0)
+    assert report.counts()["answers"]["gold"]["as_due"] == 0
+
+
+class Idle(Sums):
+    """Its second task asks for nothing."""
+
+    def grade(self, task, submission, env):
+        return Verdict(submission.text == str(task["answer"]) or task["id"] == "b")
+
+    def nothing_is_right(self, task):
+        return task["id"] == "b"
+
+
+def test_empty_answers_that_pass_are_counted_also_where_nothing_is_right():
+    counts = validate(Idle(), StartBackend("none"), mutants=0).counts()
+
+    assert counts["answers"]["empty"] == {"graded": 2, "as_due": 2, "errors": 0, "passed": 1}
+    assert [line["task"] for line in counts["empty_passed"]] == ["b"]
+
+
+class Ungolded(Sums):
+    def gold(self, task):
+        return None
+
+    def mutants(self, task):
+        return []
+
+
+class Broken(Sums):
+    def grade(self, task, submission, env):
+        raise GraderError("the checks could not be run")
+
+
+def test_without_a_reference_answer_nothing_is_proved():
+    report = validate(Ungolded(), StartBackend("none"))
+
+    assert report.ungolded == 2
+    assert not report.holds(mutants_failing=0.95)
+
+
+def test_an_error_is_no_proof():
+    report = validate(Broken(), StartBackend("none"))
+
+    assert not report.holds(mutants_failing=0.0)
+    assert not any(check.as_due for check in report.checks)

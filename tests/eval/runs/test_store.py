@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, new_run_path
+from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers import secrets
 from chimera.providers.meter import CallRecord
-from chimera.types import Message, Step, ToolCall, Usage
+from chimera.types import Image, Message, Native, Step, ToolCall, Usage
 
 RECORD = TrialRecord(
     task_id="t/1",
@@ -222,3 +224,53 @@ def test_runs_are_found_by_name_beginning_and_latest(tmp_path):
         find_run("nope", tmp_path)
     with pytest.raises(UsageError, match="several"):
         find_run(first.stem[:8], tmp_path)
+
+
+def test_what_models_send_comes_back_whole_and_is_counted_apart(store):
+    native = Native("messages", [{"type": "thinking", "thinking": "hm", "signature": "s/+="}])
+    said = Message("assistant", "", reasoning="hm", native=native)
+    seen = Message.tool("a picture", "1", [Image("image/png", "aGVsbG8=")])
+    usage = Usage(10, 5, 1, 2, 4)
+    record = replace(
+        RECORD,
+        usage=usage + usage,
+        calls=(CallRecord("m", usage, 0.1, 100.0, 1.0),) * 2,
+        trajectory=(Step(said, usage), Step(seen)),
+    )
+    store.write(record)
+
+    assert store.record("t/1", 2) == record
+    assert next(store.records()).usage == usage + usage
+    assert EvalResult.of(store).usage == usage + usage
+
+
+@pytest.fixture
+def older(tmp_path):
+    """A run as it was stored when neither reasoning nor cache writes were counted, nor controls."""
+    path = tmp_path / "older.chi"
+    with RunStore(path, create=True) as made:
+        made.write(RECORD)
+    with closing(sqlite3.connect(path)) as file:
+        for table in ("tokens_apart", "grounds", "controls"):
+            file.execute(f"DROP TABLE {table}")
+        file.execute("PRAGMA user_version = 1")
+        file.commit()
+    return path
+
+
+def test_an_older_run_is_read_as_it_is(older):
+    before = older.read_bytes()
+    with RunStore(older) as store:
+        assert store.record("t/1", 2) == RECORD
+        assert EvalResult.of(store).usage == RECORD.usage
+
+    assert older.read_bytes() == before
+
+
+def test_an_older_run_is_brought_up_to_date_when_it_goes_on(older):
+    usage = Usage(10, 5, 1, 2, 4)
+    newer = replace(RECORD, sample=3, usage=usage, calls=(CallRecord("m", usage, 0.1, 100.0, 1.0),))
+    with RunStore(older, write=True) as store:
+        store.write(newer)
+    with RunStore(older) as store:
+        assert [store.record("t/1", sample).usage for sample in (2, 3)] == [RECORD.usage, usage]

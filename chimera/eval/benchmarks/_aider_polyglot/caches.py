@@ -17,6 +17,7 @@ from pathlib import Path
 from chimera.cache import file_digest, made, made_once
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
+from chimera.text import log_end
 
 #: Raised when what a cache holds changes, so that an older one is not taken for it.
 VERSION = 2
@@ -193,5 +194,5 @@ def _run(command: Sequence[str], cwd: Path, variables: Mapping[str, str] | None 
     except (OSError, subprocess.TimeoutExpired) as error:
         raise EnvironmentFault(f"{' '.join(command[:3])}: {error}") from None
     if done.returncode != 0:
-        text = done.stdout.decode("utf-8", "replace")[-2000:]
-        raise EnvironmentFault(f"{' '.join(command[:3])} ended with {done.returncode}:\n{text}")
+        said = log_end(done.stdout.decode("utf-8", "replace"))
+        raise EnvironmentFault(f"{' '.join(command[:3])} ended with {done.returncode}: {said}")

@@ -23,7 +23,8 @@ def exercises_source(place: Path) -> Path | None:
         return place
     if (place / "tasks.json").is_file():
         return place / "tasks.json"
-    return next(iter(archives_in(place)), None)
+    clones = (each for each in sorted(place.iterdir()) if each.is_dir())
+    return next(iter((*filter(is_exercises_root, clones), *archives_in(place))), None)
 
 
 def exercises_in(source: Path) -> Path:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -9,6 +10,7 @@ from dataclasses import dataclass
 from chimera.environments.base import Machine
 from chimera.errors import GraderError
 from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.patches.blobs import Comparison, RebuiltTree, differs
 from chimera.eval.kits.patches.steering import steers
 from chimera.types import JSON
 
@@ -45,6 +47,7 @@ SWEBENCH_4 = Chain(
     end_line=False,
 )
 _GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+_FUZZ = re.compile(r"with fuzz \d")
 _LINK_MODES = ("120000", "160000")
 
 
@@ -66,15 +69,17 @@ class Application:
     steering: tuple[str, ...] = ()
     overridden: tuple[str, ...] = ()
     changed: tuple[str, ...] = ()
+    compared: Comparison = Comparison()
 
     @property
     def applied(self) -> bool:
         return bool(self.command)
 
     def undone(self) -> dict[str, JSON]:
-        """What was taken out again, for a verdict's metrics."""
+        """For a verdict's metrics: what was taken out again, and files of another kind."""
         found = {"steering_files": self.steering, "overridden_test_files": self.overridden}
-        return {name: list(paths) for name, paths in found.items() if paths}
+        undone: dict[str, JSON] = {name: list(paths) for name, paths in found.items() if paths}
+        return {**undone, **self.compared.metrics()}
 
 
 def apply_submission(
@@ -86,19 +91,26 @@ def apply_submission(
     expected: Sequence[str] = (),
     allowed: frozenset[str] = frozenset(),
     chain: Chain = SWEBENCH_5,
+    tree: RebuiltTree | None = None,
 ) -> Application:
     """Apply a submission, then undo what it did to test files and to files that steer the runner.
 
     What is undone is read off the working tree and not off the diff's text, so a diff that is
     written in an unusual way hides nothing. `expected` (gold and test patch) tells which steering
-    files are part of the task, and `allowed` names further ones.
+    files are part of the task, and `allowed` names further ones. `tree` says that the checkout is
+    not the base commit's own: what goes in by guessing alone is then an error.
     """
     if not diffs.parse(patch) or diffs.reaches_into_git(patch):
         return Application("", "not a unified diff of files in the repository")
     file = "/tmp/submission.diff"
     ended = patch.endswith("\n") or not chain.end_line
     env.write_file(file, patch if ended else patch + "\n")
+    compared = Comparison() if tree is None else tree.compared(patch, expected)
+    if tree is not None:
+        tree.refuse_misplaced(patch, compared)
     command, output = _first_that_works(env, file, root, chain)
+    if compared.doubtful and (not command or _FUZZ.search(output)):
+        raise differs(compared.doubtful[0])
     if not command:
         return Application("", output)
     changes = changed_paths(env, root)
@@ -115,6 +127,7 @@ def apply_submission(
         tuple(sorted(c.path for c in steering)),
         tuple(sorted(c.path for c in overridden)),
         tuple(sorted(c.path for c in changes if c.path not in undone)),
+        compared,
     )
 
 

@@ -55,6 +55,10 @@ class PythonOptions(RepositoryOptions):
         return {**Options.outcome(self), "interpreters": self.interpreter_paths()}
 
 
+#: A file that no project has.
+UNTOUCHED = "chimera-untouched.txt"
+
+
 @dataclass(frozen=True, slots=True)
 class Reference:
     """What is known of a task's answer. `gold` is empty where there is none."""
@@ -96,6 +100,10 @@ class PatchBenchmark(DatasetBenchmark[TaskT]):
     def gold(self, task: TaskT) -> Submission | None:
         gold = self.reference(task).gold
         return Submission(text=gold, form="model_patch") if gold else None
+
+    def untouched(self, task: TaskT, env: Environment) -> Submission:
+        """A patch that changes no code: an empty one is refused before any test runs."""
+        return Submission(text=diffs.new_file(UNTOUCHED, "nothing\n"), form="model_patch")
 
     def mutants(self, task: TaskT) -> Iterable[Submission]:
         """Nothing at all, and the gold patch without its largest hunk of code."""

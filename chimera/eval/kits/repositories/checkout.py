@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, ResourceLimits, machine
+from chimera.environments.identity import interpreter
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
@@ -16,6 +17,8 @@ from chimera.eval.kits.repositories.virtualenvs import (
     virtual_environment,
 )
 from chimera.eval.values import Submission
+from chimera.text import log_end
+from chimera.types import JSON
 
 LIMITS = ResourceLimits(memory_bytes=6 * 1024**3, processes=1024)
 DIFF_BYTES = 32 * 1024**2
@@ -69,6 +72,18 @@ def open_tree(
         limits=LIMITS,
     )
     return _prepared_environment(machine(start(spec)), lambda env: _copy_tree(env, tree))
+
+
+def virtualenv_identity(setup: PythonSetup, start: StartEnvironment) -> JSON:
+    """What decides in `open_virtualenv` beside the answer: tree, interpreter and packages."""
+    packages = setup.environment()
+    spec = EnvironmentSpec(mounts=packages.mounts())
+    return [setup.tree().commit, interpreter(packages.python), start.identity(spec)]
+
+
+def tree_identity(tree: BaseTree, start: StartEnvironment) -> JSON:
+    """What decides in `open_tree` beside the answer."""
+    return [tree.commit, start.identity(EnvironmentSpec())]
 
 
 def open_image(
@@ -172,4 +187,4 @@ def level_state(env: Machine, root: str = TESTBED) -> None:
 def _prepared(env: Machine, root: str, steps: Sequence[str]) -> None:
     result = env.run_command(" && ".join(steps), cwd=root, timeout=600, variables=_AUTHOR)
     if result.exit_code != 0:
-        raise EnvironmentFault(f"cannot prepare {root}: {result.output[-300:]}")
+        raise EnvironmentFault(f"cannot prepare {root}: {log_end(result.output)}")

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
+from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions
 from chimera.eval.kits.repositories.checkout import PythonSetup
@@ -22,7 +23,7 @@ from chimera.eval.options import option
 class InstanceOptions(PythonOptions):
     source: SourceKind = option(
         "auto",
-        "where code comes from: a clone, a source distribution or the code host, as there is; the "
+        "where code comes from: a clone, the code host or else a source distribution; the "
         "distribution; or git",
     )
     test_timeout: float = option(1800.0, "seconds for one run of the tests")
@@ -48,6 +49,10 @@ class InstanceBenchmark(PatchBenchmark[SWEBenchTask]):
 
     def annexes(self, source: Path) -> Annexes:
         return Annexes.beside(source)
+
+    def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
+        """Some rows do not say how they are tested: nobody should be paid for them."""
+        task["instance"].plan(timeout=self.settings.test_timeout, in_official_image=False)
 
     def setup_of(self, instance: SWEBenchInstance) -> PythonSetup:
         settings = self.settings

@@ -21,6 +21,7 @@ from chimera.eval.kits.patches.apply import (
     apply_submission,
     put_tests,
 )
+from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.reports.report import FAILING, Status
 from chimera.eval.kits.repositories import swebench_rule as rule
@@ -58,6 +59,7 @@ class TestPlan:
     timeout: float = 1800.0
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: JSON = None  # what the tests run in, as far as it is known
+    tree: RebuiltTree | None = None  # where the checkout is not the base commit's own
 
     def test_files(self) -> frozenset[str]:
         """The files of the test patch that hold its tests.
@@ -144,6 +146,7 @@ def _try(plan: TestPlan, patch: str, env: Machine, form: Form) -> Tried:
         test_paths=diffs.paths(plan.test_patch),
         expected=(plan.gold_patch, plan.test_patch),
         chain=SWEBENCH_4 if plan.rule == "4.1" else SWEBENCH_5,
+        tree=plan.tree,
     )
     if not application.applied:
         reason = application.output.strip().split("\n")[0][:200]
@@ -238,6 +241,7 @@ def _verdict(plan: TestPlan, application: Application, run: TestRun) -> Verdict:
     }
     if official.ungradable:
         metrics["ungradable"] = True
+        metrics["ran"] = run.result.timed_out
     if run.result.timed_out:
         metrics.update(timed_out=True, timeout=plan.timeout)
     if run.tampered:

@@ -12,11 +12,13 @@ import shutil
 import subprocess
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import cache, lru_cache
 from pathlib import Path
 from typing import Protocol
 
 from chimera.cache import cache_dir, digest, file_digest, made_once
 from chimera.errors import EnvironmentFault
+from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.repositories import package_index
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
@@ -27,6 +29,10 @@ _SYMPY_RUNNER = Path(__file__).with_name("programs") / "sympy_test.py"
 
 class Source(Protocol):
     """Something that can write a repository's files at its base commit into a directory."""
+
+    @property
+    def exact(self) -> bool:
+        """Whether what it writes is the base commit."""
 
     def identity(self) -> str: ...
 
@@ -39,6 +45,8 @@ class SourceDistribution:
 
     requirement: str
     reversed_patches: tuple[str, ...] = ()
+
+    exact = False
 
     def identity(self) -> str:
         return digest(RECIPE, "sdist", self.requirement, self.reversed_patches)
@@ -56,6 +64,8 @@ class GitRepository:
 
     location: str
     commit: str
+
+    exact = True
 
     def identity(self) -> str:
         return digest(RECIPE, "git", self.location, self.commit)
@@ -88,9 +98,11 @@ class GitRepository:
 
 @dataclass(frozen=True, slots=True)
 class Directory:
-    """A directory as it is."""
+    """A directory as it is, which whoever gave it takes for the base commit."""
 
     path: Path
+
+    exact = True
 
     def identity(self) -> str:
         return digest(RECIPE, "directory", file_digest(self.path))
@@ -106,6 +118,10 @@ class Patched:
     source: Source
     patches: tuple[str, ...]
 
+    @property
+    def exact(self) -> bool:
+        return self.source.exact
+
     def identity(self) -> str:
         return digest(RECIPE, "patched", self.source.identity(), self.patches)
 
@@ -113,6 +129,37 @@ class Patched:
         self.source.write(target)
         for patch in self.patches:
             _git(target, "apply", "--whitespace=nowarn", "-", stdin=patch)
+
+
+@dataclass(frozen=True, slots=True)
+class FirstToBeHad:
+    """The exact commit where its repository can be reached, else a tree like it."""
+
+    commit: GitRepository
+    otherwise: Source
+
+    @property
+    def exact(self) -> bool:
+        return self._chosen().exact
+
+    def identity(self) -> str:
+        return self._chosen().identity()
+
+    def write(self, target: Path) -> None:
+        self._chosen().write(target)
+
+    def _chosen(self) -> Source:
+        return self.commit if reached(self.commit.location) else self.otherwise
+
+
+@cache
+def reached(location: str) -> bool:
+    """Whether a repository answers; asked once."""
+    command = ["ls-remote", "--exit-code", location, "HEAD"]
+    try:
+        return _git(Path.cwd(), *command, timeout=30, check=False) == 0
+    except (OSError, subprocess.TimeoutExpired):
+        return False
 
 
 def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:
@@ -132,6 +179,11 @@ class BaseTree:
 
     path: Path
     commit: str
+    exact: bool = True  # whether it is the base commit's own
+
+    def rebuilt(self) -> RebuiltTree | None:
+        """What patches are to be checked against, unless they meet what they were made from."""
+        return None if self.exact else RebuiltTree(self.path, _blobs(self.path, self.commit))
 
     def requirements(self) -> tuple[str, ...]:
         """What the package says it needs, extras left out."""
@@ -149,7 +201,18 @@ class BaseTree:
 def base_tree(source: Source) -> BaseTree:
     """The prepared tree of a source: one commit, package metadata where the source lacks it."""
     place = made_once("trees", source.identity(), lambda path: _prepare(source, path))
-    return BaseTree(place / "tree", (place / "commit").read_text().strip())
+    return BaseTree(place / "tree", (place / "commit").read_text().strip(), source.exact)
+
+
+@lru_cache(maxsize=64)
+def _blobs(tree: Path, commit: str) -> dict[str, str]:
+    """Path → blob of every file of a commit."""
+    listed = subprocess.run(
+        ["git", "-C", str(tree), "ls-tree", "-r", "-z", commit], capture_output=True, check=True
+    )
+    lines = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
+    pairs = (line.partition("\t") for line in lines if line)
+    return {path: facts.split()[2] for facts, _, path in pairs}
 
 
 def _egg_requirements(text: str) -> tuple[str, ...]:

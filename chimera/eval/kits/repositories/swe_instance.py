@@ -14,7 +14,12 @@ from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.reports.swebench_logs import Version
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.patch_tests import TestPlan
-from chimera.eval.kits.repositories.source import GitRepository, Source, SourceDistribution
+from chimera.eval.kits.repositories.source import (
+    FirstToBeHad,
+    GitRepository,
+    Source,
+    SourceDistribution,
+)
 from chimera.eval.kits.repositories.swebench_rule import EvalType
 from chimera.eval.kits.repositories.virtualenvs import package_name
 from chimera.eval.values import Task
@@ -107,17 +112,19 @@ class SWEBenchInstance:
         return self.image or f"swebench/sweb.eval.x86_64.{name}:latest"
 
     def source(self, kind: SourceKind, repositories: str | None) -> Source:
-        """Where the code is: a clone below `repositories`, a distribution, or the code host."""
+        """Where the code is: a clone below `repositories`, the code host, else a distribution."""
         if repositories and kind != "sdist":
             return GitRepository(_location(repositories, self.repo), self.base_commit)
+        hosted = GitRepository(CODE_HOST.format(repo=self.repo), self.base_commit)
         if kind != "git" and self.requirement:
-            return SourceDistribution(self.requirement, (self.test_patch, self.patch))
+            release = SourceDistribution(self.requirement, (self.test_patch, self.patch))
+            return release if kind == "sdist" else FirstToBeHad(hosted, release)
         if kind == "sdist":
             raise UsageError(
                 f"{self.instance_id}: no source distribution is known for it\n"
                 "  Give clones with --option repositories=DIRECTORY, or --option source=git."
             )
-        return GitRepository(CODE_HOST.format(repo=self.repo), self.base_commit)
+        return hosted
 
     def setup(
         self, kind: SourceKind, repositories: str | None, interpreters: Mapping[str, str]

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.text import log_end
 from chimera.types import JSON
 
 #: Raised when the way environments are made changes, so that old ones are not used.
@@ -201,7 +202,7 @@ def _describe(interpreter: Path) -> str:
 def _ask(python: Path, code: str) -> str:
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
-        raise EnvironmentFault(f"{python}: {done.stderr.strip()[-300:]}")
+        raise EnvironmentFault(f"{python}: {log_end(done.stderr)}")
     return done.stdout.strip()
 
 
@@ -216,5 +217,5 @@ def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
             raise EnvironmentFault(f"{command[0]}: no end after {timeout:g} s") from None
         return -1
     if check and done.returncode != 0:
-        raise EnvironmentFault(f"{' '.join(command[:4])}…: {done.stderr.strip()[-500:]}")
+        raise EnvironmentFault(f"{' '.join(command[:4])}…: {log_end(done.stderr)}")
     return done.returncode

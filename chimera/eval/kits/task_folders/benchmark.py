@@ -142,6 +142,9 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
         return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
 
+    def has_reference(self, task: HarborTask) -> bool:
+        return harbor_verifier.has_solution(task)
+
     def _solution_seconds(self, task: HarborTask) -> float:
         return self.agent_seconds(task) or SOLUTION_SECONDS * self.settings.time_factor
 

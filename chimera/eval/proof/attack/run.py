@@ -14,6 +14,7 @@ from typing import Any
 
 from chimera.errors import RunError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.proof.attack.anywhere import answers, apart
 from chimera.eval.proof.attack.catalogue import attacks
 from chimera.eval.proof.attack.host import HostWatch
 from chimera.eval.proof.attack.targets import TARGETS, Target
@@ -41,8 +42,15 @@ class AttackReport:
     traces: tuple[str, ...]  # what was left on the host
 
     @property
+    def errors(self) -> int:
+        """Attempts that met a fault, of the machine or of the grader: they show nothing."""
+        return sum(each.status == "error" for each in self.findings)
+
+    @property
     def held(self) -> bool:
-        return bool(self.findings) and not self.traces and all(f.held for f in self.findings)
+        """Whether nothing came of any attempt, and some got as far as a verdict."""
+        decided = self.errors < len(self.findings)
+        return decided and not self.traces and all(f.held for f in self.findings)
 
 
 def require_confinement(environment: str | None) -> None:
@@ -88,36 +96,51 @@ def attack(
     try:
         for task in tasks:
             gold = benchmark.gold(task) if benchmark.grading == "none" else None
-            for name, submission in submissions(benchmark, task):
+            known = list(submissions(benchmark, task))
+            for name, submission in known or _unknown_grader(benchmark, task):
                 if wanted is None or name in wanted:
-                    findings.append(_finding(benchmark, task, name, submission, gold, start, watch))
+                    grade = partial(_grade, benchmark, task, start=start, watch=watch)
+                    tried = grade if known else partial(_grade_apart, grade)
+                    findings.append(_finding(task, name, submission, gold, tried))
     finally:
         del os.environ["CHIMERA_ATTACK_API_KEY"]
         close_all()
     if not findings:
         raise UsageError(
-            f"{benchmark.name()}: no attack of the catalogue fits its grader\n"
-            "  Give the benchmark a method attacks(task) that yields (name, Submission)."
+            f"{benchmark.name()}: there is no such attack\n"
+            "  A benchmark can bring its own: attacks(task) yields (name, Submission)."
         )
     return AttackReport(benchmark.name(), tuple(findings), tuple(watch.traces()))
 
 
+Grade = Callable[[Callable[[], Submission]], tuple[str, str, bool]]
+
+
+def _unknown_grader(
+    benchmark: Benchmark[Any], task: Task
+) -> Iterator[tuple[str, Callable[[], Submission]]]:
+    for title, text in answers(task):
+        yield title, partial(benchmark.extract, task, text)
+
+
+def _grade_apart(grade: Grade, make: Callable[[], Submission]) -> tuple[str, str, bool]:
+    return apart(partial(grade, make))
+
+
 def _finding(
-    benchmark: Benchmark[Any],
     task: Task,
     name: str,
     submission: Callable[[], Submission],
     gold: Submission | None,
-    start: StartEnvironment,
-    watch: HostWatch,
+    grade: Grade,
 ) -> Finding:
     clock = time.monotonic()
-    status, why, told = _grade(benchmark, task, submission, start, watch)
+    status, why, told = grade(submission)
     held = status in ("failed", "error") and not told
     if told:
         why = f"it told a secret of the host: {why}"
     if gold is not None and held:
-        after, reason, _ = _grade(benchmark, task, partial(replace, gold), start, watch)
+        after, reason, _ = grade(partial(replace, gold))
         if after != "passed":
             held, why = False, f"after it, the right answer: {after}: {reason}"
     return Finding(name, task["id"], status, why, held, time.monotonic() - clock)
@@ -127,6 +150,7 @@ def _grade(
     benchmark: Benchmark[Any],
     task: Task,
     make: Callable[[], Submission],
+    *,
     start: StartEnvironment,
     watch: HostWatch,
 ) -> tuple[str, str, bool]:

@@ -33,6 +33,9 @@ def trajectory_document(
                 "name": str(_name(manifest.get("agent")) or "chimera"),
                 "version": str(manifest.get("version") or chimera.__version__),
                 "model_name": _name(manifest.get("model")),
+                "extra": {"about": manifest["agent_about"]}
+                if manifest.get("agent_about")
+                else None,
             }
         ),
         "steps": steps,

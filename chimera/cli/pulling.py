@@ -1,0 +1,31 @@
+"""Fetching data sets for a person: what, how large, under which licence."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from chimera.cli.terminal import echo
+from chimera.errors import DatasetError
+from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.data.pull import pull
+
+
+def fetch(
+    adapter: type[DatasetBenchmark[Any]], target: Path | None = None, mirror: str | None = None
+) -> None:
+    """Pull a data set and print its files; size and licence are told first."""
+    size = sum(item.size for item in adapter.sources)
+    facts = [f"{size / 1e6:.1f} MB"] if size else []
+    facts += [f"licence: {adapter.licence}"] if adapter.licence else []
+    echo(f"{adapter.slug}: {', '.join(facts) or 'licence: see its publisher'}", err=True)
+    for file in pull(adapter, target=target, mirror=mirror):
+        echo(file)
+
+
+def fetch_absent(benchmark: DatasetBenchmark[Any]) -> None:
+    """Pull the data of a benchmark unless it is here."""
+    try:
+        echo(f"data: {benchmark.dataset().source()}")
+    except DatasetError:
+        fetch(type(benchmark))

@@ -1,0 +1,1 @@
+"""A recording proxy for programs that talk to models: metered, bounded, and the keys stay here."""

@@ -1,0 +1,244 @@
+"""One client's account with a model: what it may ask, what it was answered, what stopped it."""
+
+from __future__ import annotations
+
+import contextlib
+import hmac
+import json
+import secrets
+import threading
+import time
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field, replace
+from typing import Literal, Protocol
+
+from chimera.errors import BudgetExceeded, ChimeraError, LimitReached
+from chimera.gateway.recording import Recording
+from chimera.gateway.relay import Relay, upstream_for
+from chimera.gateway.wires import Target
+from chimera.gateway.wires.base import Asked, Malformed, Wire, stream_data
+from chimera.providers.base import ContextOverflow, Provider
+from chimera.providers.journal import JournaledCall, conversation_key
+from chimera.providers.meter import CallRecord, Meter, metered
+from chimera.providers.secrets import redact
+from chimera.types import JSON, Message, Response
+
+OtherModels = Literal["rewrite", "refuse"]
+BYTES_PER_TOKEN = 4  # of a count that costs nothing
+
+
+class Out(Protocol):
+    """Where an answer goes."""
+
+    def send(self, data: bytes) -> None:
+        """A part of the answer; the first one ends the time in which an error has a status."""
+
+    def fail(self, status: int, body: JSON) -> None: ...
+
+
+@dataclass(frozen=True, slots=True)
+class Call:
+    """What a client sent."""
+
+    target: Target
+    body: dict[str, JSON]
+    headers: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def wire(self) -> Wire:
+        return self.target.wire
+
+    @property
+    def stream(self) -> bool:
+        return self.target.stream or self.wire.streamed(self.body)
+
+    @property
+    def model(self) -> str:
+        return self.target.model or str(self.body.get("model") or "")
+
+
+#: Told of each call: the call, the answer, which of the client's models was asked for.
+Observer = Callable[[Call, Response], None]
+
+
+@dataclass(slots=True)
+class Session:
+    """Answers the calls of whoever holds `token`, on account of `meter`.
+
+    A client may ask for other models than the one it was given (small ones, on the side): these are
+    answered by that one model, or refused.
+    """
+
+    provider: Provider
+    meter: Meter
+    other_models: OtherModels = "rewrite"
+    #: Names under which the client knows the model.
+    names: tuple[str, ...] = ()
+    observer: Observer | None = None
+    token: str = field(default_factory=lambda: f"chimera-{secrets.token_hex(16)}", repr=False)
+    recording: Recording = field(default_factory=Recording)
+    calls: int = 0
+    #: What ended it for good, and the fault of the last call, if it had one.
+    limit: LimitReached | BudgetExceeded | None = None
+    failure: ChimeraError | None = None
+    stopped: threading.Event = field(default_factory=threading.Event)
+    _replies: dict[str, Message] = field(default_factory=dict)
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
+    _idle: threading.Condition = field(default_factory=threading.Condition, repr=False)
+    _running: int = 0
+
+    def __post_init__(self) -> None:
+        self.meter.trajectory = self.recording.steps
+
+    def opens(self, token: str) -> bool:
+        return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
+
+    def models(self) -> tuple[str, ...]:
+        return (self.provider.model, self.provider.name, *self.names)
+
+    def count(self, call: Call) -> JSON:
+        """An estimate, for clients that ask how many tokens a request would have."""
+        tokens = len(json.dumps(call.body)) // BYTES_PER_TOKEN
+        return {"totalTokens": tokens} if call.wire.name == "gemini" else {"input_tokens": tokens}
+
+    def answer(self, call: Call, out: Out) -> None:
+        """Answer one call; whatever happens, the client hears of it and the account is right."""
+        wire = call.wire
+        if self.other_models == "refuse" and call.model not in self.models():
+            text = f"the model '{call.model}' is not offered here; there is: {self.provider.model}"
+            out.fail(404, wire.error(404, "model_not_found", text))
+            return
+        held = _Held(out.send)
+        with self._idle:
+            self._running += 1
+        try:
+            asked = wire.asked(call.body)
+            response = self._answered(call, asked, held)
+            self._record(call, asked, response)
+        except Malformed as error:
+            out.fail(400, wire.error(400, "invalid_request_error", str(error)))
+        except (LimitReached, BudgetExceeded) as error:
+            self.limit = self.limit or error
+            self.stopped.set()
+            out.fail(402, wire.error(402, "limit_reached", redact(str(error))))
+        except ContextOverflow as error:
+            self.failure = error
+            out.fail(400, wire.error(400, "context_length_exceeded", redact(str(error))))
+        except ChimeraError as error:
+            # It was tried again here as often as makes sense: clients do not retry a 424.
+            self.failure = error
+            out.fail(424, wire.error(424, "upstream_failed", redact(str(error))))
+        else:
+            self.failure = None
+            with contextlib.suppress(OSError):
+                held.release()
+        finally:
+            with self._idle:
+                self._running -= 1
+                self._idle.notify_all()
+
+    def drain(self, timeout: float) -> None:
+        """Wait for calls that the client left behind: they are paid for, and are its own."""
+        with self._idle:
+            self._idle.wait_for(lambda: not self._running, timeout)
+
+    def _answered(self, call: Call, asked: Asked, send: _Held) -> Response:
+        self._check()
+        key = conversation_key(call.wire.name, asked.messages)
+        journal = self.meter.journal
+        found = None if journal is None else journal.take(key)
+        if found is not None:
+            return self._again(call, asked, found, send)
+        started = time.time()
+        upstream = upstream_for(self.provider, call.wire, stream=call.stream)
+        with metered(self.meter):
+            if upstream is None:
+                response = self._translated(call, asked, send)
+            else:
+                relay = Relay.of(
+                    self.provider, upstream, call.wire, asked, call.body, call.headers, send
+                )
+                text = json.dumps(call.body, ensure_ascii=False)
+                response = relay.complete([Message.user(text)], max_tokens=asked.max_tokens)
+        if journal is not None:
+            journal.add(JournaledCall(key, send.content(), self._account(response, started)))
+        return response
+
+    def _check(self) -> None:
+        if self.limit is not None:
+            raise self.limit
+        steps = self.meter.limits.max_steps
+        with self._lock:
+            if steps is not None and self.calls >= steps:
+                raise LimitReached("steps", f"all {steps} calls are made")
+            self.calls += 1
+
+    def _translated(self, call: Call, asked: Asked, send: Callable[[bytes], None]) -> Response:
+        """Ask by our own types, and give the answer in the client's format."""
+        response = self.provider.complete(
+            [self._as_sent(message) for message in asked.messages],
+            tools=asked.tools,
+            temperature=asked.temperature,
+            max_tokens=asked.max_tokens,
+            stop=asked.stop,
+        )
+        said = response.message()
+        self._replies[_words(said)] = said
+        reply = call.wire.reply(response, asked, call.model)
+        send(call.wire.stream(reply) if call.stream else json.dumps(reply).encode())
+        return response
+
+    def _as_sent(self, message: Message) -> Message:
+        """The model's turn as it came, with what the client's format had no place for."""
+        if message.role != "assistant":
+            return message
+        return self._replies.get(_words(message), message)
+
+    def _again(self, call: Call, asked: Asked, found: JournaledCall, send: _Held) -> Response:
+        """What was answered, and paid, before this run was interrupted."""
+        send(found.reply)
+        if found.reply.lstrip().startswith(b"{"):
+            whole = json.loads(found.reply)
+        else:
+            whole = call.wire.whole(stream_data(found.reply))
+        response = call.wire.response(whole, asked)
+        return replace(response, usage=found.account.usage, cost=found.account.cost)
+
+    def _account(self, response: Response, started: float) -> CallRecord:
+        """The call as the meter has it."""
+        seconds = time.time() - started
+        return CallRecord(self.provider.name, response.usage, response.cost, started, seconds)
+
+    def _record(self, call: Call, asked: Asked, response: Response) -> None:
+        metadata: dict[str, JSON] = {"model": response.model or self.provider.model}
+        if call.model not in self.models():
+            metadata["asked_for"] = call.model
+        self.recording.add(asked.messages, response, metadata, tools=bool(asked.tools))
+        if self.observer is not None:
+            self.observer(call, response)
+
+
+class _Held:
+    """Hands on all but the last part, which waits until the call is recorded: a client that has
+    the whole answer may end at once, and so may we."""
+
+    def __init__(self, send: Callable[[bytes], None]) -> None:
+        self._send = send
+        self._parts: list[bytes] = []
+
+    def __call__(self, data: bytes) -> None:
+        if self._parts:
+            self._send(self._parts[-1])
+        self._parts.append(data)
+
+    def release(self) -> None:
+        if self._parts:
+            self._send(self._parts[-1])
+
+    def content(self) -> bytes:
+        return b"".join(self._parts)
+
+
+def _words(message: Message) -> str:
+    calls = [[call.id, call.name] for call in message.tool_calls]
+    return json.dumps([message.content.strip(), calls])

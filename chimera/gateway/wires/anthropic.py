@@ -1,0 +1,137 @@
+"""Anthropic's messages."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from chimera.gateway.wires.base import (
+    Asked,
+    Event,
+    OfferedTool,
+    Wire,
+    limit,
+    mapping,
+    new_id,
+    real,
+    texts,
+)
+from chimera.providers.sdk import tool_arguments
+from chimera.providers.wire import messages
+from chimera.providers.wire.common import objects
+from chimera.types import JSON, Response
+
+REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
+ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
+          404: "not_found_error", 413: "request_too_large"}  # fmt: skip
+
+
+class AnthropicWire(Wire):
+    name = "anthropic"
+    codec: ClassVar[Any] = messages
+    conversation = "messages"
+    passed_headers = ("anthropic-version", "anthropic-beta")
+
+    def settings(self, body: Mapping[str, Any]) -> Asked:
+        return Asked(
+            tools=tuple(
+                OfferedTool(
+                    str(tool.get("name")),
+                    str(tool.get("description") or ""),
+                    mapping(tool["input_schema"]),
+                )
+                for tool in objects(body.get("tools"))
+                if "input_schema" in tool
+            ),
+            max_tokens=limit(body.get("max_tokens")),
+            temperature=real(body.get("temperature")),
+            stop=texts(body.get("stop_sequences")),
+        )
+
+    def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
+        return body if limit(body.get("max_tokens")) else {**body, "max_tokens": most}
+
+    def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
+        body: dict[str, Any] = {}
+        blocks: dict[int, dict[str, Any]] = {}
+        written: dict[int, str] = {}
+        for event in events:
+            data = mapping(event)
+            kind, index = data.get("type"), data.get("index")
+            if kind == "message_start":
+                body = dict(mapping(data.get("message")))
+            elif kind == "content_block_start" and isinstance(index, int):
+                blocks[index] = dict(mapping(data.get("content_block")))
+            elif kind == "content_block_delta" and index in blocks:
+                _add(blocks[index], written, index, mapping(data.get("delta")))
+            elif kind == "message_delta":
+                body |= mapping(data.get("delta"))
+                said = {k: v for k, v in mapping(data.get("usage")).items() if v is not None}
+                body["usage"] = {**mapping(body.get("usage")), **said}
+            elif kind == "error":
+                body |= {"type": "error", "error": data.get("error")}
+        for index, text in written.items():
+            arguments, _ = tool_arguments(text)
+            blocks[index]["input"] = text if arguments is None else arguments
+        return {**body, "content": [blocks[index] for index in sorted(blocks)]}
+
+    def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
+        content: list[dict[str, JSON]] = []
+        if response.content or not response.tool_calls:
+            content.append({"type": "text", "text": response.content})
+        content += [
+            {"type": "tool_use", "id": call.id, "name": call.name, "input": call.arguments or {}}
+            for call in response.tool_calls
+        ]
+        usage = response.usage
+        return {
+            "id": new_id("msg_"),
+            "type": "message",
+            "role": "assistant",
+            "model": model,
+            "content": content,
+            "stop_reason": REASONS.get(response.stop_reason, "end_turn"),
+            "stop_sequence": None,
+            "usage": {
+                "input_tokens": max(
+                    0, usage.input_tokens - usage.cached_tokens - usage.cache_write_tokens
+                ),
+                "output_tokens": usage.output_tokens,
+                "cache_read_input_tokens": usage.cached_tokens,
+                "cache_creation_input_tokens": usage.cache_write_tokens,
+            },
+        }
+
+    def events(self, reply: Mapping[str, Any]) -> Iterator[Event]:
+        usage = {**reply["usage"], "output_tokens": 1}
+        begun = {**reply, "content": [], "stop_reason": None, "usage": usage}
+        yield "message_start", {"type": "message_start", "message": begun}
+        for index, block in enumerate(reply["content"]):
+            place = {"index": index}
+            if block["type"] == "text":
+                empty, delta = {**block, "text": ""}, {"type": "text_delta", "text": block["text"]}
+            else:
+                text = json.dumps(block["input"])
+                empty = {**block, "input": {}}
+                delta = {"type": "input_json_delta", "partial_json": text}
+            start = {"type": "content_block_start", **place, "content_block": empty}
+            yield "content_block_start", start
+            yield "content_block_delta", {"type": "content_block_delta", **place, "delta": delta}
+            yield "content_block_stop", {"type": "content_block_stop", **place}
+        ended = {key: reply[key] for key in ("stop_reason", "stop_sequence")}
+        yield "message_delta", {"type": "message_delta", "delta": ended, "usage": reply["usage"]}
+        yield "message_stop", {"type": "message_stop"}
+
+    def error(self, status: int, kind: str, message: str) -> dict[str, JSON]:
+        name = ERRORS.get(status, "api_error")
+        return {"type": "error", "error": {"type": name, "message": message}}
+
+
+def _add(block: dict[str, Any], written: dict[int, str], index: int, delta: dict[str, Any]) -> None:
+    """Take a part of a block into the whole."""
+    for key, value in delta.items():
+        if key == "partial_json":
+            written[index] = written.get(index, "") + str(value)
+        elif key in ("text", "thinking", "signature") and isinstance(value, str):
+            block[key] = (block.get(key) or "") + value

@@ -1,0 +1,160 @@
+"""What a wire format is to the gateway: requests and replies as values, replies as streams."""
+
+from __future__ import annotations
+
+import json
+import secrets
+from abc import ABC, abstractmethod
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar
+
+from chimera.errors import AgentError
+from chimera.providers.base import CallFailed, Request
+from chimera.types import JSON, Message, Response, ToolResult
+
+#: An event of a stream: its name, empty where the format has none, and its data.
+Event = tuple[str, JSON]
+
+
+class Malformed(ValueError):
+    """A request that is none of its format."""
+
+
+@dataclass(slots=True)
+class OfferedTool:
+    """A tool as a client describes it; the client runs it."""
+
+    name: str
+    description: str
+    parameters: Mapping[str, JSON]
+    #: It takes one text, not arguments, in formats that have such tools.
+    free_text: bool = False
+
+    def execute(self, arguments: Mapping[str, JSON], env: object) -> ToolResult:
+        raise AgentError(f"the tool '{self.name}' runs at the client")
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    """A request, as far as all formats have it."""
+
+    messages: tuple[Message, ...] = ()
+    tools: tuple[OfferedTool, ...] = ()
+    max_tokens: int | None = None
+    temperature: float | None = None
+    stop: tuple[str, ...] = ()
+
+
+class Wire(ABC):
+    """One wire format. Bodies are JSON objects; what is odd in them is left out, never trusted."""
+
+    name: ClassVar[str]
+    #: How providers write and read the format.
+    codec: ClassVar[Any]
+    #: The field with the conversation, without which a request is none.
+    conversation: ClassVar[str]
+    #: Headers of the client that the service needs to know.
+    passed_headers: ClassVar[tuple[str, ...]] = ()
+
+    def asked(self, body: Mapping[str, Any]) -> Asked:
+        """The request in our own types; `Malformed` when it is none."""
+        if not body.get(self.conversation):
+            raise Malformed(f"the request has no '{self.conversation}'")
+        try:
+            messages = self.codec.read_conversation(self.plain(body))
+            return replace(self.settings(body), messages=tuple(messages))
+        except (CallFailed, TypeError, ValueError, KeyError, AttributeError) as error:
+            raise Malformed(f"the request cannot be read: {error}") from None
+
+    @abstractmethod
+    def settings(self, body: Mapping[str, Any]) -> Asked:
+        """All of the request but its messages."""
+
+    def plain(self, body: Mapping[str, Any]) -> Mapping[str, Any]:
+        """The request or reply as the codec knows them."""
+        return body
+
+    @abstractmethod
+    def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
+        """The request with a bound on the answer's tokens, where it has none."""
+
+    def streamed(self, body: Mapping[str, Any]) -> bool:
+        return body.get("stream") is True
+
+    def prepared(self, body: dict[str, JSON], model: str) -> dict[str, JSON]:
+        """The request as it is sent on: for this model, and so that the tokens are told."""
+        return {**body, "model": model}
+
+    @abstractmethod
+    def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
+        """The reply that a stream's data make up, as if it had not been streamed."""
+
+    def response(self, body: Mapping[str, Any], asked: Asked) -> Response:
+        """A reply in our own types; `CallFailed` where it is none."""
+        request = Request(asked.messages, asked.tools)
+        read: Response = self.codec.read_reply("the model", dict(self.plain(body)), request)
+        return read
+
+    @abstractmethod
+    def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
+        """Our answer as a reply of the format."""
+
+    @abstractmethod
+    def events(self, reply: Mapping[str, Any]) -> Iterator[Event]:
+        """A reply that `reply` made, as a stream."""
+
+    #: What ends a stream, beyond its events.
+    last_line: ClassVar[bytes] = b""
+
+    def error(self, status: int, kind: str, message: str) -> dict[str, JSON]:
+        return {"error": {"message": message, "type": kind, "code": kind, "param": None}}
+
+    def stream(self, reply: Mapping[str, Any]) -> bytes:
+        """A reply as the bytes of an event stream."""
+        lines = []
+        for name, data in self.events(reply):
+            head = f"event: {name}\n" if name else ""
+            lines.append(f"{head}data: {json.dumps(data)}\n\n".encode())
+        return b"".join(lines) + self.last_line
+
+
+def stream_data(stream: bytes) -> Iterator[JSON]:
+    """The data of an event stream's events, as far as they are JSON."""
+    for block in stream.replace(b"\r\n", b"\n").split(b"\n\n"):
+        lines = [line[5:].strip() for line in block.split(b"\n") if line.startswith(b"data:")]
+        if not lines or lines == [b"[DONE]"]:
+            continue
+        try:
+            yield json.loads(b"\n".join(lines))
+        except ValueError:
+            continue
+
+
+def new_id(prefix: str) -> str:
+    """A name that no other reply has: clients take two of one name for parts of the same."""
+    return f"{prefix}{secrets.token_hex(12)}"
+
+
+def mapping(value: object) -> dict[str, Any]:
+    return value if isinstance(value, dict) else {}
+
+
+def number(value: object) -> int:
+    """A count of tokens; what is none counts nothing."""
+    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
+
+
+def limit(*values: object) -> int | None:
+    """The first of these that bounds an answer."""
+    return next((found for value in values if (found := number(value))), None)
+
+
+def real(value: object) -> float | None:
+    plain = isinstance(value, (int, float)) and not isinstance(value, bool)
+    return float(value) if plain else None  # type: ignore[arg-type]
+
+
+def texts(value: object) -> tuple[str, ...]:
+    found = [value] if isinstance(value, str) else value if isinstance(value, list) else []
+    return tuple(each for each in found if isinstance(each, str))

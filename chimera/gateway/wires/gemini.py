@@ -1,0 +1,103 @@
+"""Gemini's generateContent and its streamed twin."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any, ClassVar
+
+from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
+from chimera.providers.wire import gemini
+from chimera.providers.wire.common import objects
+from chimera.types import JSON, Response
+
+STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION",
+          404: "NOT_FOUND"}  # fmt: skip
+
+
+class GeminiWire(Wire):
+    """The model and whether to stream stand in the address, not in the body."""
+
+    name = "gemini"
+    codec: ClassVar[Any] = gemini
+    conversation = "contents"
+
+    def settings(self, body: Mapping[str, Any]) -> Asked:
+        settings = mapping(body.get("generationConfig"))
+        return Asked(
+            tools=tuple(
+                OfferedTool(
+                    str(declared.get("name")),
+                    str(declared.get("description") or ""),
+                    _schema(declared.get("parametersJsonSchema") or declared.get("parameters")),
+                )
+                for tool in objects(body.get("tools"))
+                for declared in objects(tool.get("functionDeclarations"))
+            ),
+            max_tokens=limit(settings.get("maxOutputTokens")),
+            temperature=real(settings.get("temperature")),
+            stop=texts(settings.get("stopSequences")),
+        )
+
+    def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
+        settings = mapping(body.get("generationConfig"))
+        if limit(settings.get("maxOutputTokens")):
+            return body
+        return {**body, "generationConfig": {**settings, "maxOutputTokens": most}}
+
+    def prepared(self, body: dict[str, JSON], model: str) -> dict[str, JSON]:
+        return body
+
+    def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
+        body: dict[str, JSON] = {}
+        parts: list[JSON] = []
+        reason = None
+        for event in events:
+            data = mapping(event)
+            body |= {key: value for key, value in data.items() if key != "candidates"}
+            for candidate in objects(data.get("candidates"))[:1]:
+                parts += objects(mapping(candidate.get("content")).get("parts"))
+                reason = candidate.get("finishReason") or reason
+        content = {"role": "model", "parts": parts}
+        return {**body, "candidates": [{"content": content, "finishReason": reason, "index": 0}]}
+
+    def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
+        parts: list[JSON] = [{"text": response.content}] if response.content else []
+        parts += [
+            {"functionCall": {"id": call.id, "name": call.name, "args": call.arguments or {}}}
+            for call in response.tool_calls
+        ]
+        usage = response.usage
+        reason = "MAX_TOKENS" if response.stop_reason == "length" else "STOP"
+        content = {"role": "model", "parts": parts or [{"text": ""}]}
+        return {
+            "candidates": [{"content": content, "finishReason": reason, "index": 0}],
+            "usageMetadata": {
+                "promptTokenCount": usage.input_tokens,
+                "candidatesTokenCount": usage.output_tokens,
+                "cachedContentTokenCount": usage.cached_tokens,
+                "totalTokenCount": usage.total_tokens,
+            },
+            "modelVersion": model,
+        }
+
+    def events(self, reply: Mapping[str, Any]) -> Iterator[Event]:
+        yield "", dict(reply)
+
+    def error(self, status: int, kind: str, message: str) -> dict[str, JSON]:
+        name = STATUS.get(status, "INTERNAL")
+        return {"error": {"code": status, "message": message, "status": name}}
+
+
+def _schema(value: object) -> dict[str, JSON]:
+    """A JSON schema: the service's own dialect writes the names of types in capitals."""
+    if not isinstance(value, dict):
+        return {"type": "object", "properties": {}}
+    schema: dict[str, JSON] = {}
+    for key, inner in value.items():
+        if key == "type" and isinstance(inner, str):
+            schema[key] = inner.lower()
+        elif key == "properties" and isinstance(inner, dict):
+            schema[key] = {name: _schema(each) for name, each in inner.items()}
+        else:
+            schema[key] = _schema(inner) if isinstance(inner, dict) else inner
+    return schema

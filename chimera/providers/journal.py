@@ -1,0 +1,97 @@
+"""Calls of a trial that is not stored yet, kept so that an interrupted one is not paid twice."""
+
+from __future__ import annotations
+
+import base64
+import contextlib
+import hashlib
+import json
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from chimera.providers.meter import CallRecord
+from chimera.types import Message, Usage
+
+VOLATILE = re.compile(r"[0-9a-f]{6,}|\d+")
+
+
+@dataclass(frozen=True, slots=True)
+class JournaledCall:
+    """A reply as its client got it, by what had been said, and what it cost."""
+
+    key: str
+    reply: bytes
+    account: CallRecord
+
+
+def conversation_key(kind: str, messages: Sequence[Message]) -> str:
+    """What was said, without what is never the same twice: what a client says of itself (its system
+    prompt), and the numbers (times, process ids) in what it and its tools tell."""
+    said = [
+        [
+            message.role,
+            message.content if message.role == "assistant" else VOLATILE.sub("#", message.content),
+            [[call.name, call.raw_arguments] for call in message.tool_calls],
+        ]
+        for message in messages
+        if message.role != "system"
+    ]
+    text = json.dumps([kind, said])
+    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+
+
+class Journal:
+    """A file with a line for each call; what a killed process left there is given out once."""
+
+    def __init__(self, path: Path) -> None:
+        self.path = path
+        self._lock = threading.Lock()
+        self.left = _read(path)
+
+    def take(self, key: str) -> JournaledCall | None:
+        """The reply to this conversation, if it was paid for and not given out yet."""
+        with self._lock:
+            for call in self.left:
+                if call.key == key:
+                    self.left.remove(call)
+                    return call
+        return None
+
+    def add(self, call: JournaledCall) -> None:
+        value = {
+            "key": call.key,
+            "reply": base64.b64encode(call.reply).decode(),
+            "account": asdict(call.account),
+        }
+        line = json.dumps(value).encode() + b"\n"
+        with self._lock, contextlib.suppress(OSError):  # without it a call may be paid twice
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            with self.path.open("ab") as file:
+                file.write(line)
+
+    def remove(self) -> None:
+        """The trial's record has all of it."""
+        with contextlib.suppress(OSError):
+            self.path.unlink(missing_ok=True)
+            self.path.parent.rmdir()
+
+
+def _read(path: Path) -> list[JournaledCall]:
+    """The calls of the file; a line that was cut off by the end of its process is none."""
+    calls = []
+    try:
+        lines = path.read_bytes().split(b"\n")
+    except OSError:
+        return []
+    for line in lines:
+        try:
+            value = json.loads(line)
+            usage = Usage(**value["account"].pop("usage"))
+            account = CallRecord(**value["account"], usage=usage)
+            calls.append(JournaledCall(value["key"], base64.b64decode(value["reply"]), account))
+        except (ValueError, KeyError, TypeError, AttributeError):
+            continue
+    return calls

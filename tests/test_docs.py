@@ -1,0 +1,51 @@
+"""The documentation: it builds, its links lead somewhere, its workflow is one."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import re
+import shlex
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+import yaml
+
+from chimera.cli.main import main
+from tests.conftest import missing
+
+ROOT = Path(__file__).parents[1]
+
+
+def test_the_site_builds_and_every_link_leads_somewhere(tmp_path):
+    if importlib.util.find_spec("mkdocs") is None:
+        missing("mkdocs-material is not installed")
+    done = subprocess.run(
+        [sys.executable, "-m", "mkdocs", "build", "--strict", "--quiet", "--site-dir", tmp_path],
+        cwd=ROOT, env={**os.environ, "NO_MKDOCS_2_WARNING": "1"}, capture_output=True, text=True,
+        check=False,
+    )  # fmt: skip
+
+    assert done.returncode == 0, done.stderr
+    reference = (tmp_path / "api" / "index.html").read_text()
+    assert "Run a benchmark as" in reference  # from the docstring of `evaluate`
+    assert "https://fonts" not in reference
+
+
+def test_the_workflow_is_one_and_its_command_runs(tmp_path, monkeypatch):
+    [text] = re.findall(r"```yaml\n(.*?)```", (ROOT / "docs" / "ci.md").read_text(), re.DOTALL)
+    steps = yaml.safe_load(text)["jobs"]["evals"]["steps"]
+    [command] = [step["run"] for step in steps if "chimera eval" in step.get("run", "")]
+    words = shlex.split(command.replace("\\\n", " ").replace("openai/gpt-4o-mini", "scripted/echo"))
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.setenv("HOME", str(tmp_path))
+    (tmp_path / "evals").mkdir()
+    (tmp_path / "evals" / "a.json").write_text('{"id": "a", "prompt": "hi", "expected": "hi"}')
+    with pytest.raises(SystemExit) as ended:
+        main(words[1:])
+
+    assert ended.value.code == 0
+    assert (tmp_path / "junit.xml").exists()
+    assert (tmp_path / "ctrf.json").exists()
