@@ -16,7 +16,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from chimera.eval.runs.atif import trajectory_document
 
 from chimera.agents import create_agent
 from chimera.agents.coding import CODING_AGENTS
@@ -25,6 +24,7 @@ from chimera.environments import EnvironmentSpec, available, start_environment
 from chimera.eval.benchmarks.custom import CustomBenchmark
 from chimera.eval.harness import Harness
 from chimera.eval.runs.files import SUFFIX
+from chimera.eval.runs.formats.atif import trajectory_document
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
 from chimera.providers.meter import TrialLimits
