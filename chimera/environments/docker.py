@@ -241,7 +241,9 @@ class DockerEnvironment(Machine):
             raise FileNotFoundError(f"nothing to copy at {source}")
 
     def copy_out(self, source: str, target: Path) -> None:
-        self._engine.copy_out(self.container, self._inside(source), target, source)
+        # of a path that ends so the client hands out the contents, without their directory
+        inside = self._inside(source).removesuffix("/.")
+        self._engine.copy_out(self.container, inside, target, source)
 
     def close(self) -> None:
         if not self._closed:

@@ -118,6 +118,8 @@ def copies_are_complete(env: Machine) -> None:
         expect(os.access(Path(host, "out", "run.sh"), os.X_OK), "copy_out lost the execute bit")
         env.copy_out("copied/in/sub/data", Path(host, "single"))
         expect(Path(host, "single").read_bytes() == bytes(range(256)), "a single file changed")
+        env.copy_out(".", Path(host, "all"))
+        expect(Path(host, "all", "copied", "single").is_file(), "the workdir is not copied whole")
         expect(not list(Path(host).glob(".chimera-*")), "copy_out left temporary files")
 
 
