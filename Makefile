@@ -24,6 +24,7 @@ test: $(VENV)/.installed-test
 	scripts/run-tests.sh $(BIN)/python
 
 test-full: $(VENV)/.installed-test
+	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/ray.txt
 	scripts/run-tests.sh $(BIN)/python -m "full or not full"
 
 docs: $(VENV)/.installed-test

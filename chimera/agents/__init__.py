@@ -107,15 +107,7 @@ def create_agent(
     settings = {key.replace("-", "_"): value for key, value in (options or {}).items()}
     head, _, rest = name.partition(":")
     kind = _kind(name, head)
-    cls: type[Any] = load_class(
-        kind,
-        object,
-        what="agent",
-        shipped=_CLASSES,
-        group=ENTRY_POINT_GROUP,
-        others=others,
-        members=("run", "submit"),
-    )
+    cls = _agent_class(kind, others)
     parameters = inspect.signature(cls).parameters
     sampling = {
         "temperature": temperature,
@@ -172,8 +164,19 @@ def _by_gateway(model: str | None, settings: Mapping[str, str]) -> bool:
 
 def agent_needs_environment(name: str) -> bool:
     """Whether an agent is of little use where no command can be run."""
-    cls = load_class(name, object, what="agent", shipped=_CLASSES, group=ENTRY_POINT_GROUP)
-    return bool(getattr(cls, "needs_environment", False))
+    return bool(getattr(_agent_class(name), "needs_environment", False))
+
+
+def _agent_class(name: str, others: Collection[str] = ()) -> type[Any]:
+    return load_class(
+        name,
+        object,
+        what="agent",
+        shipped=_CLASSES,
+        group=ENTRY_POINT_GROUP,
+        others=others,
+        members=("run", "submit"),
+    )
 
 
 def _preset(kind: str) -> Mapping[str, Any]:

@@ -29,6 +29,9 @@ LOOP_OPTIONS = (
 )
 COMPACTION_OPTIONS = ("keep_first", "keep_last", "summary_max_tokens")
 NO_PICTURE = "\n[a picture, left out: this model takes none]"
+NOT_KEPT = "\n[a picture, not kept: there were too many]"
+#: How much of pictures a stored trajectory holds; the model sees the later ones all the same.
+KEPT_PICTURE_BYTES = 16 * 1024**2
 DEFAULT_PROMPT = """\
 You solve tasks by working in an environment with the tools you are given.
 Look before you change things, make one step at a time, and check your work before you finish.
@@ -148,6 +151,7 @@ class _Run:
     cost: float | None = 0.0
     steps: int = 0
     errors_in_a_row: int = 0
+    picture_bytes: int = 0
 
     def run(self, prompt: str) -> AgentResult:
         parts = (self.agent.system_prompt, self.env.system_prompt)
@@ -251,9 +255,7 @@ class _Run:
         """Take the pictures out of the conversation; False when there are none."""
         found = any(message.images for message in self.messages)
         self.messages = [
-            replace(message, content=message.content + NO_PICTURE, images=())
-            if message.images
-            else message
+            _without_pictures(message, NO_PICTURE) if message.images else message
             for message in self.messages
         ]
         return found
@@ -289,7 +291,14 @@ class _Run:
 
     def _add(self, message: Message, metadata: Mapping[str, JSON] | None = None) -> None:
         self.messages.append(message)
+        self.picture_bytes += sum(len(image.data) for image in message.images)
+        if message.images and self.picture_bytes > KEPT_PICTURE_BYTES:
+            message = _without_pictures(message, NOT_KEPT)
         self.trajectory.append(Step(message, timestamp=time.time(), metadata=metadata or {}))
+
+
+def _without_pictures(message: Message, why: str) -> Message:
+    return replace(message, content=message.content + why, images=())
 
 
 def loop_with(

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Protocol, Self
 import msgspec
 
 from chimera.cli.terminal import echo
+from chimera.eval.runs.forecast import RunningForecast
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.values import TrialRecord
 from chimera.text import first_line, one_line
@@ -43,10 +44,10 @@ class Display(Protocol):
     def finished(self, record: TrialRecord) -> None: ...
 
 
-def create_display(*, as_json: bool) -> Display:
+def create_display(*, as_json: bool, samples: int = 1) -> Display:
     if as_json:
-        return JsonLines()
-    return LiveDisplay() if sys.stderr.isatty() else PlainLines()
+        return JsonLines(samples)
+    return LiveDisplay(samples) if sys.stderr.isatty() else PlainLines(samples)
 
 
 class _Base:
@@ -62,13 +63,19 @@ class _Base:
 class JsonLines(_Base):
     """One JSON object a line on standard output."""
 
+    def __init__(self, samples: int = 1) -> None:
+        self._forecast = RunningForecast(samples)
+
     def planned(self, total: int, done: int) -> None:
+        self._forecast.planned(total, done)
         self._write({"event": "planned", "total": total, "done": done})
 
     def finished(self, record: TrialRecord) -> None:
         result = msgspec.to_builtins(TaskEvalResult.of(record))
         del result["output"]  # a model's words are in the run, not in its monitor
         self._write({"event": "trial", **result})
+        if (forecast := self._forecast.finished(record)) is not None:
+            self._write({"event": "forecast", **msgspec.to_builtins(forecast)})
 
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
         if seconds >= NOTABLE_SECONDS:
@@ -85,13 +92,15 @@ class PlainLines(_Base):
     Of long waits one line now and then, for whoever wonders why nothing happens.
     """
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int = 1) -> None:
+        self._forecast = RunningForecast(samples)
         self._total, self._done, self._passed = 0, 0, 0
         self._lock = threading.Lock()
         self._quiet_until = 0.0
 
     def planned(self, total: int, done: int) -> None:
         self._total, self._done = total, done
+        self._forecast.planned(total, done)
         resumed = f", {done} done already" if done else ""
         echo(f"{total} trials{resumed}", err=True)
 
@@ -106,6 +115,8 @@ class PlainLines(_Base):
     def finished(self, record: TrialRecord) -> None:
         self._done += 1
         self._passed += record.passed
+        if (forecast := self._forecast.finished(record)) is not None and self._done < self._total:
+            echo(f"expected: {forecast.text}", err=True)
         every = max(1, self._total // 50)
         if self._done % every and self._done != self._total and record.status != "error":
             return
@@ -121,10 +132,11 @@ class PlainLines(_Base):
 class LiveDisplay(_Base):
     """Progress, rate so far, cost, running trials and errors by kind, on a terminal."""
 
-    def __init__(self) -> None:
+    def __init__(self, samples: int = 1) -> None:
         from rich.console import Console
         from rich.live import Live
 
+        self._forecast = RunningForecast(samples)
         self._lock = threading.Lock()
         self._running: dict[tuple[str, int], float] = {}
         self._doing: dict[tuple[str, int], str] = {}
@@ -148,6 +160,7 @@ class LiveDisplay(_Base):
 
     def planned(self, total: int, done: int) -> None:
         self._total, self._resumed = total, done
+        self._forecast.planned(total, done)
 
     def started(self, task_id: str, sample: int) -> None:
         with self._lock:
@@ -163,6 +176,7 @@ class LiveDisplay(_Base):
             self._doing.pop((record.task_id, record.sample), None)
             self._counts[record.status] += 1
             self._cost += record.cost or 0.0
+            self._forecast.finished(record)
             if record.error is not None:
                 self._errors[record.error.boundary] += 1
 
@@ -175,6 +189,7 @@ class LiveDisplay(_Base):
         with self._lock:
             running = sorted(self._running.items(), key=lambda item: item[1])[:8]
             counts, errors, doing = dict(self._counts), dict(self._errors), dict(self._doing)
+            forecast = self._forecast.now()
         judged = counts.get("passed", 0) + counts.get("failed", 0)
         done = self._resumed + sum(counts.values())
         rate = f"{counts.get('passed', 0) / judged:.1%}" if judged else "–"
@@ -190,6 +205,8 @@ class LiveDisplay(_Base):
             f"{_clock(elapsed)} gone, {_clock(left)} left" if fresh else _clock(elapsed),
         )
         lines: list[RenderableType] = [head]
+        if forecast is not None:
+            lines.append(Text(f"expected: {forecast.text}"))
         if errors:
             kinds = ", ".join(f"{kind} {count}" for kind, count in sorted(errors.items()))
             lines.append(Text(f"errors: {kinds}", style="yellow"))

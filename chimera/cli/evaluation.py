@@ -19,7 +19,7 @@ from chimera.cli.terminal import Terminated, echo
 from chimera.errors import ExitCode, StoreError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.harness import Harness, Interrupted, Observer
+from chimera.eval.harness import Harness, Interrupted, Observer, trials_at_once
 from chimera.eval.run import (
     PreparedRun,
     RunSettings,
@@ -30,7 +30,8 @@ from chimera.eval.run import (
     write_report,
 )
 from chimera.eval.runs.ci import ctrf, github_commands, junit, step_summary
-from chimera.eval.runs.files import discard_if_empty
+from chimera.eval.runs.files import discard_if_empty, run_files, runs_dir
+from chimera.eval.runs.forecast import forecast_before, newest_like
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.text import one_line, printable
@@ -81,7 +82,7 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
     for line in (*prepared.left_out, *as_agent(prepared.agent).notes()):
         echo(line, err=True)
     if output.dry_run:
-        _print_plan(prepared)
+        _print_plan(prepared, output)
         return ExitCode.DONE
     if prepared.environment_why and prepared.environment != "none" and not output.as_json:
         echo(f"environment: {prepared.environment_why}", err=True)
@@ -116,7 +117,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
         echo(f"until decided: {prepared.until.test.guarantee}", err=True)
     try:
         with (
-            create_display(as_json=output.as_json) as display,
+            create_display(as_json=output.as_json, samples=prepared.samples) as display,
             _monitored(prepared, display, output.metrics) as observer,
         ):
             result = _harness(prepared, store, observer, output.on).run()
@@ -185,7 +186,26 @@ def _print_decision(prepared: PreparedRun, result: EvalResult) -> None:
         echo(f"    the rest: chimera eval --resume {name} --until done")
 
 
-def _print_plan(prepared: PreparedRun) -> None:
+def _expected(prepared: PreparedRun, output: Output) -> str:
+    """Cost, time and sharpness, by the newest run of the same benchmark, model and agent."""
+    settings, benchmark = prepared.settings, prepared.benchmark
+    found = newest_like(
+        run_files(runs_dir(output.runs)),
+        benchmark=benchmark.name(),
+        model=settings.model,
+        agent=settings.agent or benchmark.default_agent,
+    )
+    name, tally = found or ("", None)
+    return forecast_before(
+        tally,
+        trials=len(prepared.tasks) * settings.samples,
+        tasks=len(prepared.tasks),
+        at_once=trials_at_once(benchmark, settings.concurrency),
+        basis=f"by {tally.trials} trials of {one_line(name)}" if tally else "",
+    ).text
+
+
+def _print_plan(prepared: PreparedRun, output: Output) -> None:
     settings, benchmark, tasks = prepared.settings, prepared.benchmark, prepared.tasks
     echo(f"benchmark    {benchmark.name()} {benchmark.options() or ''}".rstrip())
     if isinstance(benchmark, DatasetBenchmark):
@@ -200,6 +220,7 @@ def _print_plan(prepared: PreparedRun) -> None:
         + ", ".join(one_line(task["id"]) for task in tasks[:5])
         + ", …"[: 3 * (len(tasks) > 5)]
     )
+    echo(f"expected     {_expected(prepared, output)}")
     for each in benchmark.preparations(tasks):
         echo(f"to fetch     {each.what} (by the first run, or: chimera prepare {benchmark.slug})")
     echo("checks       all hold: data, agent, model, environment, prices, disk")

@@ -38,6 +38,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "report": ("chimera.cli.report", "Write runs as one file to send: HTML, Markdown, LaTeX."),
     "top": ("chimera.cli.top", "What running runs do now."),
     "compare": ("chimera.cli.compare", "Compare two or more runs task by task; gate on it."),
+    "table": ("chimera.cli.table", "Models × benchmarks as a table, with intervals."),
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
@@ -51,7 +52,7 @@ ELSEWHERE = {
 _UNWRITABLE = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
 )
-PRESETS = ("claude_code", "ferret", "mink", "otter", "shrew", "weasel")
+PRESETS = ("claude_code", "ferret", "mini", "mink", "otter", "shrew", "weasel")
 
 
 class LazyGroup(click.Group):

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from itertools import chain
 from pathlib import Path
+from typing import Any
 
 import click
 import msgspec
@@ -16,9 +17,10 @@ from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
-from chimera.eval.exports import export_files, export_text
-from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir, summary_row
+from chimera.eval.exports import export_files, export_lines
+from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
 from chimera.eval.runs.merge import merge
+from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialRecord, Verdict
@@ -34,28 +36,52 @@ def command() -> None:
 
 
 @command.command("list")
+@click.option("--benchmark", default="*", help="Only runs of benchmarks that fit this glob.")
+@click.option("--model", default="*", help="Only runs of models that fit this glob.")
+@click.option("--agent", default="*", help="Only runs of agents that fit this glob.")
+@option("--since", help="Only runs begun on this day or later (2026-11-16).")
+@option("--errors", is_flag=True, help="Only runs that have trials without a verdict.")
+@option("--last", type=click.IntRange(1), help="Only the newest so many.")
 @runs_dir_option
 @json_option
-def list_runs(*, runs_dir: Path | None, as_json: bool) -> None:
-    """The runs of a directory, newest last."""
+def list_runs(*, runs_dir: Path | None, as_json: bool, last: int | None, **filters: Any) -> None:
+    """The runs of a directory, newest last.
+
+    \b
+    Examples:
+      chimera runs list --benchmark 'swe-*' --last 10
+      chimera runs list --errors --since 2026-11-01
+    """
     directory = _directory(runs_dir)
-    rows = []
-    for path in run_files(directory):
-        try:
-            with RunStore(path) as store:
-                rows.append(summary_row(store))
-        except UsageError as error:
-            echo(f"left out: {first_line(str(error))}", err=True)
+    found = []
+    for summary in read_summaries(run_files(directory)):
+        if isinstance(summary, UsageError):
+            echo(f"left out: {first_line(str(summary))}", err=True)
+        else:
+            found.append(summary)
+    rows = chosen(found, **filters)[-(last or 0) :]
     if as_json:
         echo(msgspec.json.encode(rows).decode())
-        return
-    if not rows:
-        echo(f"no runs in {directory}")
+    elif not rows:
+        echo(f"no runs in {directory}" + (" that fit" if found else ""))
+    else:
+        _print_runs(rows)
+
+
+def _print_runs(rows: Sequence[RunSummary]) -> None:
+    cells = [["run", "benchmark", "model (agent)", "begun", "passed", "no verdict", "cost"]]
     for row in rows:
-        total = row["passed"] + row["failed"] + row["errored"]
-        rate = f"{row['passed'] / total:6.1%}" if total else "     –"
-        errors = f"  {row['errored']} errors" if row["errored"] else ""
-        echo(f"{row['run']}  {rate}  {row['passed']}/{total} of {row['planned']}{errors}")
+        total = row.passed + row.failed + row.errored
+        rate = "–" if row.rate is None else f"{row.rate:.1%} ({row.passed}/{total})"
+        missing = f"{row.errored} errors, {row.not_run} not run"
+        begun = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started))
+        parts = (row.run, row.benchmark, row.who, begun, rate)
+        shown = missing if row.errored or row.not_run else "–"
+        cells.append([*map(one_line, parts), shown, money(row.cost)])
+    widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    for line in cells:
+        padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+        echo("  ".join(padded).rstrip())
 
 
 @command.command("show")
@@ -221,12 +247,12 @@ def _save_files(store: RunStore, record: TrialRecord, directory: Path) -> None:
     "--format",
     "kind",
     default="jsonl",
-    help="jsonl, json, predictions, junit, ctrf, atif (trajectories), or the benchmark's own.",
+    help="One of the formats below, or one of the benchmark's own.",
 )
 @option(
     "--output",
     type=click.Path(path_type=Path),
-    help="File (atif and a benchmark's own: directory); default stdout.",
+    help="File, or directory for a format of several files; default stdout, for texts.",
 )
 @runs_dir_option
 def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -> None:
@@ -234,25 +260,34 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
 
     \b
     Examples:
+      chimera runs export latest --format csv --output trials.csv
       chimera runs export latest --format predictions --output predictions.jsonl
+      chimera runs export latest --format inspect --output run.eval && inspect view
       chimera runs export latest --format swe-bench --output official/
       chimera runs export latest --format atif --output trajectories/
 
-    swe-bench: predictions, report.json and log of each instance, and the summary that swebench
-    writes, in the layout in which it writes them.
+    \b
+    Texts:        jsonl, json, csv (no cell is a formula), predictions (to be graded again),
+                  junit, ctrf, otlp (OpenTelemetry spans, a request a line)
+    Files:        parquet, inspect (Inspect AI's .eval)
+    Directories:  atif (trajectories), every-eval-ever
+    Benchmarks':  what the official program writes: human-eval, evalplus (its two benchmarks),
+                  livecodebench, tau2 (tau2-bench), swe-bench
     """
     with RunStore(find_run(run, _directory(runs_dir))) as store:
-        text = export_text(store, kind)
-        if text is None:
+        lines = export_lines(store, kind)
+        if lines is None:
             if output is None:
-                raise UsageError(f"--format {kind} writes several files: give --output DIRECTORY")
+                raise UsageError(f"--format {kind} does not fit on a terminal: give --output PATH")
             for path in export_files(store, kind, output):
                 echo(f"wrote {path}", err=True)
         elif output is None:
-            echo(text, nl=False)
+            for line in lines:
+                echo(line)
         else:
             output.parent.mkdir(parents=True, exist_ok=True)
-            output.write_text(text, encoding="utf-8")
+            with output.open("w", encoding="utf-8", newline="") as file:
+                file.writelines(f"{line}\n" for line in lines)
 
 
 @command.command("merge")

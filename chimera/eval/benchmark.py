@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import ClassVar, Generic, Literal, TypeVar
 
 from chimera.agents.base import Agent
+from chimera.environments import missing_capabilities
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.identity import this_process
 from chimera.errors import UsageError
@@ -82,6 +83,10 @@ class StoredRun:
     records: Iterable[TrialRecord]
     #: The ids of all tasks that could have been answered.
     tasks: Sequence[str]
+    #: How it was made: read as a stranger's word.
+    manifest: Mapping[str, JSON] = field(default_factory=dict)
+    #: The prompt and the metadata of a task.
+    task: Callable[[str], tuple[str, Mapping[str, JSON]]] = lambda _: ("", {})
 
 
 #: Writes files below a directory; those that a person should look at first.
@@ -153,8 +158,11 @@ class Benchmark(ABC, Generic[TaskT]):
         return EnvironmentSpec()
 
     def fitting_environments(self, task: TaskT) -> Sequence[str]:
-        """The backends in which this task can be decided."""
-        return self.environments
+        """The backends in which this task can be decided: those that offer what it needs."""
+        if type(self).open_environment is not Benchmark.open_environment:
+            return self.environments
+        spec = self.environment(task)
+        return [name for name in self.environments if not missing_capabilities(name, spec)]
 
     def open_environment(self, task: TaskT, start: StartEnvironment) -> Environment:
         """The environment the agent works in. `start` starts one with the backend in use."""

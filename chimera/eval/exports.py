@@ -14,33 +14,54 @@ from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
 from chimera.eval.data.rows import rows
 from chimera.eval.registry import adapters, benchmark_class
 from chimera.eval.run import RunSettings, stored_settings
-from chimera.eval.runs.atif import trajectory_document
 from chimera.eval.runs.ci import ctrf, junit
+from chimera.eval.runs.formats.atif import trajectory_document
+from chimera.eval.runs.formats.every_eval_ever import write_every_eval_ever
+from chimera.eval.runs.formats.inspect_log import write_inspect_log
+from chimera.eval.runs.formats.otlp import otlp_lines
+from chimera.eval.runs.formats.tables import csv_lines, write_parquet
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
 from chimera.text import file_name
+from chimera.types import JSON
 
 
-def export_text(store: RunStore, kind: str) -> str | None:
-    """The run in a format that is one text; None when `kind` names a format of several files."""
+def export_lines(store: RunStore, kind: str) -> Iterator[str] | None:
+    """The run in a format that is one text, by line; None when `kind` names another format."""
     write = TEXTS.get(kind)
-    return None if write is None else "".join(f"{line}\n" for line in write(store))
+    return None if write is None else write(store)
 
 
-def export_files(store: RunStore, kind: str, folder: Path) -> list[Path]:
-    """Write the run below `folder`: trajectories, or files of the benchmark's own format.
+def export_files(store: RunStore, kind: str, target: Path) -> list[Path]:
+    """Write the run to a file, or below a directory for formats of several files.
 
     Returns what a person should know of: summaries, not the file of each trial.
     """
-    if kind == "atif":
-        _write_trajectories(store, folder)
-        return []
+    if kind in FILES:
+        target.parent.mkdir(parents=True, exist_ok=True)
+        FILES[kind](store, target)
+        return [target]
+    if kind in FOLDERS:
+        return FOLDERS[kind](store, target)
+    write = _benchmarks_own(store, kind)
     stored = StoredRun(
-        Path(store.path).stem, answered_by(store), store.records(whole=True), _all_tasks(store)
+        Path(store.path).stem,
+        answered_by(store),
+        store.records(whole=True),
+        _all_tasks(store),
+        store.manifest(),
+        lambda task: _task(store, task),
     )
-    return list(_benchmarks_own(store, kind)(stored, folder))
+    return list(write(stored, target))
+
+
+def _task(store: RunStore, task_id: str) -> tuple[str, Mapping[str, JSON]]:
+    query = "SELECT prompt, metadata FROM tasks WHERE task_id = ?"
+    for prompt, metadata in store.rows(tuple[str, str], query, (task_id,)):
+        return prompt, store.decode(metadata)
+    return "", {}
 
 
 def _benchmarks_own(store: RunStore, kind: str) -> Export:
@@ -115,20 +136,39 @@ def _prediction(record: TrialRecord, model: str) -> dict[str, str]:
     return {**line, REPLY_FIELD: submission.text if submission.raw is None else submission.raw}
 
 
-def _write_trajectories(store: RunStore, folder: Path) -> None:
+def _inspect_log(store: RunStore, file: Path) -> None:
+    write_inspect_log(store, file, model=answered_by(store))
+
+
+def _every_eval_ever(store: RunStore, folder: Path) -> list[Path]:
+    return write_every_eval_ever(store, folder, model=answered_by(store))
+
+
+def _trajectories(store: RunStore, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {**store.manifest(), "run": Path(store.path).stem}
     for record in store.records(whole=True):
         document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
         content = msgspec.json.format(msgspec.json.encode(document))
         (folder / f"{file_name(record.task_id)}-{record.sample}.json").write_bytes(content)
+    return []
 
 
 TEXTS: Mapping[str, Callable[[RunStore], Iterator[str]]] = {
     "jsonl": _results,
     "json": _document,
     "predictions": _predictions,
+    "csv": csv_lines,
+    "otlp": otlp_lines,
     "junit": junit,
     "ctrf": ctrf,
 }
-FORMATS = (*TEXTS, "atif")
+FILES: Mapping[str, Callable[[RunStore, Path], None]] = {
+    "parquet": write_parquet,
+    "inspect": _inspect_log,
+}
+FOLDERS: Mapping[str, Callable[[RunStore, Path], list[Path]]] = {
+    "atif": _trajectories,
+    "every-eval-ever": _every_eval_ever,
+}
+FORMATS = (*TEXTS, *FILES, *FOLDERS)

@@ -302,10 +302,10 @@ def _runnable_tasks(
     chosen = select_tasks(every, settings.limit, settings.task)
     modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
     lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
-    if settings.limit is not None and settings.limit.isdigit() and not settings.task:
+    counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
+    if counted and lacks and all(lack.kind == "machine" for lack in lacks):
         here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
-        able = runnable(every, here)
-        if able and lacks and all(lack.kind == "machine" for lack in lacks):
+        if able := runnable(every, here):
             told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
             return select_tasks(able, settings.limit, ()), told
     problems.add(*(describe(lack, len(chosen)) for lack in lacks))
@@ -325,6 +325,8 @@ def run(
 ) -> EvalResult:
     """Run or resume, as `chimera eval` does; the result reads from the run's open file."""
     prepared = prepare(settings, api_key=api_key, runs=runs, benchmark=benchmark, agent=agent)
+    for each in prepared.benchmark.preparations(prepared.tasks):
+        each.make()
     store = prepared.open_store(runs, resume)
     try:
         result = prepared.harness(store, observer).run()

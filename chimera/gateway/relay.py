@@ -27,10 +27,12 @@ _lock = threading.Lock()
 
 @dataclass(frozen=True, slots=True)
 class Upstream:
-    """Where a service takes requests of a format, and the headers that open it."""
+    """Where a service takes requests of a format, the headers that open it, and those that it needs
+    where the client has none."""
 
     address: str
     headers: Mapping[str, str] = field(repr=False)
+    defaults: Mapping[str, str] = field(default_factory=dict)
 
 
 def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | None:
@@ -39,7 +41,7 @@ def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | 
         key = provider.api_key
         opener = {"authorization": f"Bearer {key}"} if provider.bearer else {"x-api-key": key}
         address = f"{provider.base_url.rstrip('/')}/v1/messages"
-        return Upstream(address, {"anthropic-version": "2023-06-01", **opener})
+        return Upstream(address, opener, {"anthropic-version": "2023-06-01"})
     if type(provider) is OpenAIProvider and wire.name in _spoken(provider):
         path = "chat/completions" if wire.name == "chat" else "responses"
         opener = {"authorization": f"Bearer {provider.api_key}"}
@@ -132,6 +134,7 @@ class Relay(Provider):
     def _exchange(self, content: bytes, timeout: float, sent: _Sent) -> dict[str, JSON]:
         """Send it; the whole answer, whose bytes have gone to the sink."""
         headers = {
+            **self.upstream.defaults,
             **{k: v for k, v in self.headers.items() if k in self.wire.passed_headers},
             **dict(self.settings.headers),
             **self.upstream.headers,

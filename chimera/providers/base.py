@@ -111,6 +111,10 @@ class Provider(ABC):
         """The price list, or None when it is not known."""
         return self.price_override
 
+    def reserved_before(self, request: Request) -> bool:
+        """Whether money was set aside for this very call by a process that was cut off."""
+        return False
+
     def required_price(self) -> Price:
         """The price list, for a run whose money is limited; a `UsageError` when it is not known."""
         price = self.price()
@@ -261,7 +265,7 @@ class _Call:
         """Make the call against a reservation, settled once: at its price, at nothing, or, when the
         provider may have worked for an answer that never arrived, at the worst case."""
         worst_case = self._worst_case()
-        budget = self.meter.budget
+        budget = None if self.provider.reserved_before(self.request) else self.meter.budget
         if budget is not None:
             budget.reserve(worst_case, self.meter.remaining_seconds())
         charge: float | None = None if self.price is None else worst_case

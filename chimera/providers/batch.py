@@ -77,11 +77,20 @@ class BatchProvider(Provider):
         usual = self.inner.price()
         return None if usual is None else BatchPrice(usual)
 
-    def _call(self, request: Request) -> Response:
+    def reserved_before(self, request: Request) -> bool:
+        """Whether it is in a batch that was sent, perhaps before the run was killed."""
+        key, _ = self._keyed(request)
+        return batcher_at(self.file, self.inner).was_sent(key)
+
+    def _keyed(self, request: Request) -> tuple[str, dict[str, Any]]:
+        """The body of a request, and the key by which it is known."""
         body = self.inner._arguments(request)
         meter = current_meter()
         content = json.dumps([self.identity(), body, meter.sample if meter else 0], sort_keys=True)
-        key = hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest()
+        return hashlib.sha256(content.encode("utf-8", "surrogatepass")).hexdigest(), body
+
+    def _call(self, request: Request) -> Response:
+        key, body = self._keyed(request)
         batcher = batcher_at(self.file, self.inner)
         answer = batcher.answer(key, body, request.timeout)
         wire = messages if isinstance(self.inner, AnthropicProvider) else self.inner.wire(request)
@@ -163,6 +172,11 @@ class Batcher:
         if isinstance(waiting.outcome, CallFailed):
             raise waiting.outcome
         return waiting.outcome
+
+    def was_sent(self, key: str) -> bool:
+        with self._lock:
+            batch, _ = self._kept.call(key)
+            return batch is not None
 
     def forget(self, key: str) -> None:
         """Have a call made anew when it comes again."""

@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from chimera.agents import create_agent
+from chimera.agents import create_agent, react
 from chimera.agents.compaction import SummaryCompaction
 from chimera.agents.react import LoopConfig, ReactAgent
 from chimera.environments import Environment, EnvironmentSpec, machine, start_environment
@@ -293,3 +293,16 @@ def test_a_model_that_takes_no_pictures_goes_on_without_them(
 
     assert result.output == "seen"
     assert any(step.message.images for step in result.trajectory)
+
+
+def test_a_trajectory_keeps_no_more_pictures_than_can_be_stored(
+    local_env: Environment, script: Script, monkeypatch: pytest.MonkeyPatch
+):
+    machine(local_env).write_file("a.png", b"\x89PNG\r\n\x1a\n\0rest")
+    monkeypatch.setattr(react, "KEPT_PICTURE_BYTES", 30)
+    look = call("view", path="a.png")
+    agent = ReactAgent(provider=script([look, look, look, "done"]), tools=("view",))
+
+    steps = agent.run("Look.", local_env).trajectory
+
+    assert [len(step.message.images) for step in steps if step.message.role == "tool"] == [1, 0, 0]

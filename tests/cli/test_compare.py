@@ -128,3 +128,14 @@ def test_a_decision_against_a_run_of_something_else(chimera, stored, tmp_path):
     ran = chimera(*made, "--against", stored("a", "p"), "--until", "decided")
 
     assert (ran.code, "is a run of b" in ran.err) == (2, True)
+
+
+def test_a_dry_run_says_what_is_to_be_expected(chimera, tmp_path):
+    tasks = [{"id": f"t{i}", "prompt": "x", "regex": "^yes$"} for i in range(40)]
+    (tmp_path / "tasks.json").write_text(json.dumps(tasks))
+    made = ("eval", "-b", "custom", "--dataset", tmp_path / "tasks.json", "-m", "scripted/text:yes")
+
+    assert "no earlier run to go by" in chimera(*made, "--dry-run").out
+    ran = chimera(*made)
+    assert "expected: cost $0.0000, time " in ran.err
+    assert "by 40 trials of " in chimera(*made, "--dry-run").out

@@ -382,6 +382,10 @@ class StrictServer:
             "/chat/completions": chat,
             "/responses": responses,
             "/messages": lambda body: messages(body, headers.get("anthropic-beta", "")),
+            # Amazon Bedrock has the model in the address and the betas in the body.
+            "/invoke": lambda body: messages(
+                {"model": "claude", **body}, ",".join(body.get("anthropic_beta", ()))
+            ),
             ":generateContent": gemini,
         }
         for ending, route in routes.items():

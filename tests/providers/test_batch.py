@@ -15,6 +15,7 @@ import pytest
 from chimera.errors import UsageError
 from chimera.providers import CallFailed, Provider, batch, create_provider
 from chimera.providers.batch import in_batches
+from chimera.providers.meter import Budget, Meter, metered
 from chimera.types import Message, Response
 from tests.providers.batch_server import BatchServer
 
@@ -148,3 +149,20 @@ def test_a_killed_run_waits_for_the_batch_that_it_sent(service: str, tmp_path: P
 def test_only_services_with_batches_are_asked_for_them(tmp_path: Path):
     with pytest.raises(UsageError, match="--batch is for models of OpenAI and Anthropic"):
         in_batches(create_provider("scripted/echo"), tmp_path / "b")
+
+
+@both
+def test_money_that_a_killed_run_set_aside_is_not_set_aside_again(
+    service: str, server: BatchServer, tmp_path: Path
+):
+    question = [Message.user("abc")]
+    provider = provider_of(service, server, tmp_path / "b")
+    with metered(Meter(budget=Budget(1.0))) as first:
+        provider.complete(question, max_tokens=20)
+    batch._batchers.clear()
+
+    with metered(Meter(budget=Budget(1.0, spent=1.0))) as second:  # as a killed run has booked it
+        answer = provider.complete(question, max_tokens=20)
+
+    assert answer.content == "cba"
+    assert (second.cost, second.budget.spent) == (first.cost, 1.0)  # type: ignore[union-attr]

@@ -45,12 +45,16 @@ FAMILIES = {
     "gemini-chat": Family("google/gemini-3-pro", settings=ModelSettings(protocol="chat")),
     "anthropic": Family("anthropic/claude-opus-4-5", "", ModelSettings(thinking_tokens=2048)),
     "gemini": Family("google/gemini-3-pro", ""),
+    "azure": Family("azure/gpt-5.4", ""),
+    "bedrock": Family("bedrock/anthropic.claude-x", "", ModelSettings(thinking_tokens=2048)),
 }
 each_family = pytest.mark.parametrize("family", FAMILIES)
 
 
 @pytest.fixture
-def server() -> Iterator[StrictServer]:
+def server(monkeypatch: pytest.MonkeyPatch) -> Iterator[StrictServer]:
+    for name in ("AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY"):
+        monkeypatch.setenv(name, "nobody-knows-it")
     server = StrictServer()
     yield server
     server.close()
@@ -102,7 +106,8 @@ def test_what_other_models_need_is_all_there_without_what_is_carried(
     family: str, server: StrictServer
 ):
     """A conversation of one family can be shown to another: text and calls say it all."""
-    turn = converse(provider_of(family, server))[2]
+    provider = provider_of(family, server)
+    turn = provider.complete([Message.user("Hello.")], tools=[Clock()], max_tokens=9).message()
 
     assert turn.tool_calls[0].arguments == {"zone": "z0"}
     assert turn.native is not None
@@ -174,7 +179,7 @@ def test_tokens_of_cache_and_reasoning_are_counted_apart(family: str, server: St
         .usage
     )
 
-    written = 50 if family == "anthropic" else 0
+    written = 50 if family in ("anthropic", "bedrock") else 0
     assert (usage.input_tokens, usage.output_tokens) == (100, 20)
     assert (usage.cached_tokens, usage.cache_write_tokens) == (40, written)
     assert usage.reasoning_tokens == 7
@@ -236,7 +241,8 @@ def test_settings_reach_the_request(
 def test_a_gateway_reads_the_conversation_that_a_provider_sent(family: str, server: StrictServer):
     provider = provider_of(family, server)
     messages = converse(provider)
-    wires = {"openai": responses, "anthropic": wire_messages, "gemini": gemini}
+    wires = {"openai": responses, "azure": responses, "gemini": gemini}
+    wires |= dict.fromkeys(("anthropic", "bedrock"), wire_messages)
 
     found = wires.get(family, chat).read_conversation(server.bodies[-1])
 

@@ -301,7 +301,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         why = control.missing(run)
         if not why and control.fails:
             why = self._tampering(task, files, control, env)
-            metrics |= {"tampering": True} if why else {}
+            metrics |= {"tampering": True} if why.startswith("tampering") else {}
         if not why:
             return replace(passed, metrics=metrics)
         metrics |= {"official": True, "test_timeouts": 0}

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from typing import ClassVar
 
 from chimera.environments.base import Environment
-from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.benchmark import Export, OfficialGrader
+from chimera.eval.benchmarks._human_eval.official_results import export
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFile
@@ -45,6 +47,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     )
     licence = "MIT"
     grading = "none"
+    exports: ClassVar[Mapping[str, Export]] = {"human-eval": export}
     attack_kind = "python tests"
 
     def task(self, row: Row) -> HumanEvalTask:

@@ -18,9 +18,10 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.benchmark import AttackKind
+from chimera.eval.benchmark import AttackKind, Export
 from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
 from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
+from chimera.eval.benchmarks._livecodebench.official_results import export
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
@@ -114,6 +115,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     sources = tuple(Item(n, HubFile(HUB, n, REVISION), sha256=s) for n, s in SHARDS.items())
     licence = "CC (statements belong to the contest sites)"
     grading = "none"
+    exports: ClassVar[Mapping[str, Export]] = {"livecodebench": export}
     scenarios: ClassVar = get_args(Scenario)
 
     option_type = LiveCodeOptions

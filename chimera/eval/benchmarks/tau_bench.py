@@ -11,17 +11,18 @@ import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.benchmark import Lack, StartEnvironment
+from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
     ConversationOptions,
     Conversations,
     TauTask,
     submission,
 )
+from chimera.eval.benchmarks._tau_bench.official_results import export
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFolder, RepositoryPart
 from chimera.eval.kits.judge import Judge
@@ -91,6 +92,7 @@ class Tau2Bench(Conversations):
     )
     licence = "MIT"
 
+    exports: ClassVar[Mapping[str, Export]] = {"tau2": export}
     option_type = Tau2Options
     settings: Tau2Options
 

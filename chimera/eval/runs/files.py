@@ -5,14 +5,11 @@ from __future__ import annotations
 import os
 import shutil
 import time
-from collections import Counter
 from pathlib import Path
 
 from chimera.errors import StoreError, UsageError
 from chimera.eval.runs.lock import held
-from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import RunStore, StoredStatus
-from chimera.types import JSON
+from chimera.eval.runs.store import RunStore
 
 SUFFIX = ".chi"
 #: Bytes of a disk that are left for the trials under way when a run stops because it gets full.
@@ -101,21 +98,3 @@ def find_run(name: str, directory: Path) -> Path:
         names = ", ".join(p.stem for p in matching[:5])
         raise UsageError(f"'{name}' fits several runs: {names}")
     raise UsageError(f"no run '{name}' in {directory}; `chimera runs list` shows those there are")
-
-
-def summary_row(store: RunStore) -> dict[str, JSON]:
-    """The counts of a run, for lists."""
-    rows = store.rows(tuple[StoredStatus], "SELECT status FROM trials")
-    counts = Counter(status for (status,) in rows)
-    manifest = store.manifest()
-    return {
-        "run": Path(store.path).stem,
-        "benchmark": benchmark_of(manifest),
-        "model": manifest.get("model"),
-        "agent": manifest.get("agent"),
-        "passed": counts["passed"],
-        "failed": counts["failed"],
-        "errored": counts["error"] + counts["submitted"],
-        "planned": manifest.get("planned"),
-        "started": manifest.get("started"),
-    }

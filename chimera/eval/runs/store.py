@@ -444,6 +444,10 @@ class RunStore:
             return digest, status in ("passed", "failed")
         return None
 
+    def passed(self, task_id: str, sample: int) -> bool:
+        query = "SELECT 1 FROM trials WHERE task_id = ? AND sample = ? AND status = 'passed'"
+        return any(self.rows(tuple[int], query, (task_id, sample)))
+
     def artifacts(self, task_id: str, sample: int, kind: str) -> dict[str, bytes]:
         return self._artifacts(self._trial_id(task_id, sample), kind)
 

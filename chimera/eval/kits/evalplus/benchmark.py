@@ -17,7 +17,7 @@ from typing import Any, ClassVar, Literal
 from chimera.cache import stored_value
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError
-from chimera.eval.benchmark import OfficialGrader
+from chimera.eval.benchmark import Export, OfficialGrader
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.predictions import common_predictions
 from chimera.eval.data.rows import Row, rows
@@ -25,6 +25,7 @@ from chimera.eval.kits import mutate
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.evalplus import oracle as evalplus_oracle
 from chimera.eval.kits.evalplus.inside import batches, calls
+from chimera.eval.kits.evalplus.official_results import export
 from chimera.eval.kits.evalplus.sanitize import sanitize
 from chimera.eval.kits.python.grading import evidence, handles, joined, packages_of
 from chimera.eval.kits.python.inside import answer
@@ -76,6 +77,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     """What both sets share; a subclass names the data set and how a row's inputs are read."""
 
     grading = "none"
+    exports: ClassVar[Mapping[str, Export]] = {"evalplus": export}
     attack_kind = "python calls"
     #: What EvalPlus calls the set that it extends.
     origin: ClassVar[str]

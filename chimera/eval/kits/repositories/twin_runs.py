@@ -144,8 +144,10 @@ def _decide_twin(
         if twin.verdict.passed or twin.passed & lesson.failing:
             return _tampered(verdict, _CHANGED, sorted(twin.passed & lesson.failing), counts)
         lost = sorted(lesson.passing - twin.passed)
-        if not lost:
+        if twin.ran and not lost:
             return _marked(verdict, counts)
+    if not twin.ran:
+        return _failed(verdict, f"the twin did not come to its end: {twin.verdict.why}", counts)
     return _tampered(verdict, "failed tests of the twin that were not changed", lost, counts)
 
 
@@ -167,7 +169,11 @@ def _tampered(verdict: Verdict, what: str, tests: list[str], counts: JSON) -> Ve
     if tests:
         more = f" and {len(tests) - 3} more" if len(tests) > 3 else ""
         why += f": {', '.join(tests[:3])}{more}"
-    metrics = {**verdict.metrics, "tampering": True, "twin": counts}
+    return _failed(verdict, why, counts, tampering=True)
+
+
+def _failed(verdict: Verdict, why: str, counts: JSON, **marks: JSON) -> Verdict:
+    metrics = {**verdict.metrics, "twin": counts, **marks}
     if "resolved" in metrics:
         metrics["resolved"] = "NO"
     score = None if verdict.score is None else 0.0

@@ -15,7 +15,7 @@ import pytest
 from chimera.agents.compaction import SummaryCompaction
 from chimera.agents.react import LoopConfig, ReactAgent
 from chimera.environments import Environment
-from chimera.eval.runs.atif import trajectory_document
+from chimera.eval.runs.formats.atif import trajectory_document
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers import Provider
 from chimera.types import Message, Step, Usage

@@ -1,0 +1,1 @@
+"""A stored run in formats that other programs read, one module each."""
