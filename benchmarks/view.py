@@ -5,9 +5,9 @@
 Runs are made up: tasks in groups, so many samples each, a prompt, an answer and a short trajectory
 a trial, and one trial of 20 MB. The server is the command itself, asked over HTTP; a page's CPU is
 what its process used from the request to the answer, the work of its threads included. First a
-run is opened cold, then its pages are asked for when it is counted. With --inspect the same trials
-are also written as a log of Inspect (in a virtual environment of its own) and `inspect view` is
-started on it: the time until it answers, its memory, and what its page loads for the first view.
+run is opened cold, then its pages are asked for when it is counted. With --inspect such trials,
+without their steps, are written as a log of Inspect (in a virtual environment of its own) and
+`inspect view` is started on it: the time until it answers, its memory, what any page loads.
 """
 
 from __future__ import annotations

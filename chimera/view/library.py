@@ -20,7 +20,7 @@ from chimera.view.index import Index
 from chimera.view.summary import summarise
 
 #: How long a page waits for a run to be counted; a longer count is shown as it goes on.
-PATIENCE = 0.15
+PATIENCE = 0.1
 #: A run under way is counted again when this many times the time has passed that counting takes.
 REST = 10.0
 
