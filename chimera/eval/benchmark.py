@@ -223,6 +223,11 @@ class Benchmark(ABC, Generic[TaskT]):
         """Whether `oracle` has an answer to hand in."""
         return type(self).oracle is not Benchmark.oracle or self.gold(task) is not None
 
+    def has_untouched(self, task: TaskT) -> bool:
+        """Whether doing nothing can still be tried once others worked on the task: not where what
+        they changed stays, as on a site that all trials share."""
+        return True
+
     def untouched(self, task: TaskT, env: Environment) -> Submission:
         """Hand in what there is when nothing was done; graded like any answer, it must fail."""
         return self.collect(task, AgentResult(""), env)

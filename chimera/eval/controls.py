@@ -111,6 +111,8 @@ class Controls:
             return _withheld(record, TrialControls("error", "error"), str(error))
 
     def _ruled(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict) -> TrialRecord:
+        if verdict.passed and not spec.benchmark.has_untouched(spec.task):
+            return _unsupported(record, verdict, TrialControls(negative="none"))
         if verdict.passed:
             control = self.control(spec, "nothing")
             found = TrialControls(negative=control.status, identity=control.identity)

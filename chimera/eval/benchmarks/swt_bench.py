@@ -146,7 +146,8 @@ class SWTBench(InstanceBenchmark):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"patch_exists": False}
             )
-        tree, compared = self.setup_of(instance).tree().rebuilt(), Comparison()
+        tree = self.setup_of(instance).tree().rebuilt() if instance.python else None
+        compared = Comparison()
         if tree is not None:
             compared = tree.compared(patch, (instance.patch, instance.test_patch))
             tree.refuse_misplaced(patch, compared)

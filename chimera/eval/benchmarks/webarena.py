@@ -286,6 +286,13 @@ class WebArena(SiteBenchmark):
             url = self._resolved(check.url.reference, strict=False).split(ALTERNATIVE)[0]
         return Submission(text=answer, data={"answer": answer, "url": url})
 
+    def has_reference(self, task: WebArenaTask) -> bool:
+        return self.gold(task) is not None
+
+    def has_untouched(self, task: WebArenaTask) -> bool:
+        """What an agent changed on a site stays there."""
+        return self.gold(task) is not None
+
     def oracle(self, task: WebArenaTask, env: Environment) -> Submission:
         gold = super().oracle(task, env)
         url = gold.data["url"]

@@ -95,6 +95,13 @@ class WebArenaVerified(SiteBenchmark):
         reply = VerifiedGrader.expected_reply(task["eval"])
         return Submission(text=json.dumps(reply)) if reply is not None else None
 
+    def has_reference(self, task: WebArenaTask) -> bool:
+        return self.gold(task) is not None
+
+    def has_untouched(self, task: WebArenaTask) -> bool:
+        """What an agent changed on a site stays there."""
+        return self.gold(task) is not None
+
     def oracle(self, task: WebArenaTask, env: Environment) -> Submission:
         gold = super().oracle(task, env)
         files = env.finish() if isinstance(env, BrowserEnvironment) else {}

@@ -319,7 +319,8 @@ def test_a_run_with_the_users_own_environment(make: Callable[..., WebArena]) -> 
             return AgentResult("ANSWER: quest band")
 
     assert Harness(make(row()), Agent(), env_factory=lambda: NoEnvironment()).run().pass_rate == 1.0
-    assert Harness(make(row()), Agent(), env_factory=lambda: Upstream(0.0)).run().pass_rate == 0.0
+    refusing = Harness(make(row()), Agent(), env_factory=lambda: Upstream(0.0), controls="off")
+    assert refusing.run().pass_rate == 0.0
 
 
 def test_the_judge_decides_fuzzy_answers(make: Callable[..., WebArena]) -> None:
