@@ -218,7 +218,8 @@ class Controls:
 
         def make(job: tuple[TrialSpec, ControlAnswer]) -> Control | None:
             spec, answer = job
-            if answer == "reference" and not benchmark.has_reference(spec.task):
+            has = benchmark.has_reference if answer == "reference" else benchmark.has_untouched
+            if not has(spec.task):
                 return None
             try:
                 return self.control(spec, answer)
