@@ -25,7 +25,7 @@ test: $(VENV)/.installed-test
 
 test-full: $(VENV)/.installed-test
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/ray.txt
-	scripts/run-tests.sh $(BIN)/python -m "full or not full"
+	scripts/run-tests.sh $(BIN)/python -m "full or not full" --timeout 7200
 
 docs: $(VENV)/.installed-test
 	NO_MKDOCS_2_WARNING=1 $(BIN)/mkdocs build --quiet

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -13,6 +14,11 @@ import pytest
 from chimera.environments import Environment, EnvironmentSpec, start_environment
 from chimera.programs import usable
 from chimera.providers import Provider, create_provider
+
+
+def pytest_configure() -> None:
+    """Let interrupts arrive in what tests start: shells start background jobs without them."""
+    signal.signal(signal.SIGINT, signal.default_int_handler)
 
 
 def missing(reason: str) -> None:

@@ -13,7 +13,7 @@ from typing import ClassVar
 
 from chimera.activity import doing
 from chimera.errors import LimitReached, ProviderError, UsageError
-from chimera.providers.limiter import AdaptiveLimiter, limiter_for
+from chimera.providers.limiter import AdaptiveLimiter, limiter_for, tell_refusal
 from chimera.providers.meter import CallRecord, Meter, current_meter
 from chimera.providers.prices import FREE, Price
 from chimera.providers.secrets import redact
@@ -253,7 +253,8 @@ class _Call:
         except CallFailed as error:
             if error.rate_limited:
                 pause = min(error.retry_after or 0.0, LONGEST_WAIT_SECONDS)
-                limiter.refused(began, pause)
+                if limiter.refused(began, pause):
+                    tell_refusal(self.provider.endpoint, pause)
             raise
         else:
             limiter.succeeded()

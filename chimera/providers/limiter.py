@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import threading
 import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 
 INITIAL_LIMIT = 32.0
 HIGHEST_LIMIT = 16_384.0
@@ -66,16 +68,17 @@ class AdaptiveLimiter:
             self.limit = min(self._highest, self.limit + step)
             self._changed.notify(2)
 
-    def refused(self, began: float, pause: float = 0.0) -> None:
-        """A call begun at `began` got a 429: fewer at once, and none for `pause` seconds."""
+    def refused(self, began: float, pause: float = 0.0) -> bool:
+        """A call begun at `began` got a 429: none for `pause` seconds; whether fewer at once."""
         with self._changed:
             now = time.monotonic()
             self._refused = True
-            if began > self._halved_at:
+            if halved := began > self._halved_at:
                 self.limit = max(1.0, self.limit / 2)
                 self._halved_at = now
             self._not_before = max(self._not_before, now + pause)
             self._changed.notify_all()
+            return halved
 
 
 _limiters: dict[str, AdaptiveLimiter] = {}
@@ -89,3 +92,23 @@ def limiter_for(endpoint: str, most: int | None = None) -> AdaptiveLimiter:
     if most is not None:
         limiter.keep_to(most)
     return limiter
+
+
+#: Hears of an endpoint that wants fewer calls, and for how many seconds it wants none.
+Listener = Callable[[str, float], None]
+_listeners: list[Listener] = []
+
+
+@contextmanager
+def hearing_refusals(listener: Listener) -> Iterator[None]:
+    """Tell `listener` whenever an endpoint wants fewer calls of this process meanwhile."""
+    _listeners.append(listener)
+    try:
+        yield
+    finally:
+        _listeners.remove(listener)
+
+
+def tell_refusal(endpoint: str, pause: float) -> None:
+    for listener in tuple(_listeners):
+        listener(endpoint, pause)

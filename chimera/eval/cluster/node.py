@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import platform
 import threading
+from contextlib import ExitStack
 from functools import partial
 from typing import Any, Protocol
 
@@ -27,6 +28,7 @@ from chimera.eval.cluster.messages import (
     Reserve,
     Settle,
     Setup,
+    Throttled,
 )
 from chimera.eval.controls import Controls, machine_store
 from chimera.eval.data.datasets import DatasetBenchmark
@@ -40,6 +42,7 @@ from chimera.eval.trial import (
 )
 from chimera.eval.values import Control, TrialRecord, content_digest
 from chimera.eval.workers import ThreadExecutor
+from chimera.providers.limiter import hearing_refusals
 from chimera.providers.meter import Budget
 from chimera.types import JSON
 
@@ -82,6 +85,7 @@ class Node:
         self._name, self._setup, self._desk = name, setup, desk
         self._budget = DriverBudget(name, desk) if setup.has_budget else None
         self._executor: ThreadExecutor[Job, None] | None = None
+        self._ends = ExitStack()
 
     def join(self) -> None:
         """Prepare, compare, and tell the driver whether trials may come."""
@@ -90,6 +94,7 @@ class Node:
         except ChimeraError as error:
             self._desk.post(Refused(self._name, str(error)))
             return
+        self._ends.enter_context(hearing_refusals(self._throttled))
         self._executor = ThreadExecutor(self._work, slots)
         self._executor.start()
         self._desk.post(Joined(self._name, slots))
@@ -102,6 +107,7 @@ class Node:
         """Begin nothing more, and end what trials have running."""
         if self._executor is not None:
             self._executor.stop()
+        self._ends.close()
         close_open_environments()
 
     def _prepare(self) -> int:
@@ -136,6 +142,9 @@ class Node:
 
     def _checkpoint(self, job: Job, record: TrialRecord) -> None:
         self._desk.post(Checkpoint(self._name, job.number, record))
+
+    def _throttled(self, endpoint: str, seconds: float) -> None:
+        self._desk.post(Throttled(self._name, endpoint, seconds))
 
     def _keep(self, control: Control) -> None:
         self._desk.post(Controlled(self._name, control))

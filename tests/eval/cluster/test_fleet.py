@@ -18,6 +18,7 @@ from chimera.eval.cluster.node import job_of, node_identity
 from chimera.eval.run import PreparedRun, RunSettings, prepare
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.workers import Surroundings
+from chimera.providers.limiter import tell_refusal
 from chimera.providers.meter import Budget
 
 from .threads import ThreadCarrier
@@ -174,6 +175,24 @@ def test_every_other_node_slows_down_when_an_endpoint_refuses_one(waits: Path):
     harness.run()
 
     assert len(cluster.carrier.slowed) == 2
+
+
+def test_a_node_tells_what_an_endpoint_refused_it(waits: Path):
+    cluster = Cluster(settings(waits), nodes=1)
+    fleet = cluster.executor(Surroundings(None, print, print), 1)
+    fleet.start()
+    while fleet.workers < 2:  # the node has not joined
+        with contextlib.suppress(queue.Empty):
+            fleet.result(timeout=0.1)
+
+    tell_refusal("service", 3.0)
+    heard = cluster.carrier.next(5)[0]
+    fleet.stop()
+    tell_refusal("service", 4.0)
+
+    assert heard == Throttled("node0", "service", 3.0)
+    with pytest.raises(queue.Empty):
+        cluster.carrier.next(0.1)
 
 
 def test_a_stored_run_goes_on_over_nodes(waits: Path):
