@@ -198,6 +198,10 @@ class Benchmark(ABC, Generic[TaskT]):
         """What is still to be fetched or built for these tasks, or for any of its own."""
         return ()
 
+    def notes(self) -> Sequence[str]:
+        """What a run with these options should say of itself before it starts, a line each."""
+        return ()
+
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""
         return {}
