@@ -13,12 +13,14 @@ import pytest
 
 from chimera.environments import EnvironmentSpec, start_environment
 from chimera.environments.bubblewrap import BubblewrapEnvironment
-from chimera.environments.identity import fingerprint
+from chimera.environments.identity import fingerprint, interpreter, this_process
+from chimera.environments.local import LocalEnvironment
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks import CustomBenchmark, FeatureBench, SWEBench, TauBench
 from chimera.eval.benchmarks.swe_bench import SWEBenchInstance
 from chimera.eval.controls import Controls
 from chimera.eval.harness import Harness
+from chimera.eval.kits.repositories import source
 from chimera.eval.proof.attack.repositories import FIXTURES, Repository
 from chimera.eval.run import choose_backend
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
@@ -376,16 +378,99 @@ def image(require):
     pytest.skip("no base image: scripts/docker-base.sh makes one")
 
 
-def test_an_identity_changes_with_every_file_but_compiled_ones(tmp_path):
-    (tmp_path / "package" / "__pycache__").mkdir(parents=True)
-    file = tmp_path / "package" / "a.py"
-    file.write_text("a = 1\n")
-    before = fingerprint(tmp_path)
+@pytest.fixture
+def library(tmp_path):
+    """A Python of one's own, as far as it lies on the disk."""
+    inside = tmp_path / "lib" / "python3.1" / "site-packages" / "package"
+    (inside / "__pycache__").mkdir(parents=True)
+    (inside / "a.py").write_text("a = 1\n")
+    (tmp_path / "bin").mkdir()
+    (tmp_path / "bin" / "python").write_text("#!/bin/sh\n")
+    (tmp_path / "bin" / "python").chmod(0o755)
+    return inside
 
-    (tmp_path / "package" / "__pycache__" / "a.pyc").touch()
-    assert fingerprint(tmp_path) == before
-    file.rename(tmp_path / "package" / "b.py")
-    assert fingerprint(tmp_path) != before
+
+def test_an_identity_does_not_change_with_compiled_files(library):
+    before = fingerprint(library)
+
+    (library / "__pycache__" / "a.pyc").touch()
+
+    assert fingerprint(library) == before
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        lambda file: file.rename(file.with_name("b.py")),
+        lambda file: file.chmod(0o000),
+        lambda file: file.parent.chmod(0o700),
+        lambda file: file.write_text("a = 22\n"),
+    ],
+    ids=["renamed", "unreadable", "hidden", "rewritten"],
+)
+@pytest.mark.parametrize("of", ["fingerprint", "process"])
+def test_an_identity_changes_with_every_file(of, change, library, monkeypatch):
+    monkeypatch.syspath_prepend(library.parent)
+
+    def seen():
+        return fingerprint(library.parent) if of == "fingerprint" else this_process.__wrapped__()
+
+    before = seen()
+    change(library / "a.py")
+
+    assert seen() != before
+
+
+def test_an_interpreter_without_part_of_its_library_is_another_one(library):
+    program = library.parents[3] / "bin" / "python"
+    before = interpreter(program)
+    (library.parents[1] / "json").mkdir()
+    between = interpreter(program)
+    (library.parents[1] / "json" / "decoder.py").touch()
+
+    assert len({before, between, interpreter(program)}) == 3
+
+
+def test_programs_without_an_identity_of_their_own_depend_on_variables(monkeypatch):
+    before = LocalEnvironment.identity(EnvironmentSpec())
+    monkeypatch.setenv("TZ", "Pacific/Apia")
+
+    assert LocalEnvironment.identity(EnvironmentSpec()) != before
+
+
+@pytest.mark.parametrize("grading", ["same", "fresh"])
+def test_what_the_agent_is_allowed_counts_where_it_is_graded(grading, require):
+    require("bwrap")
+    benchmark = CustomBenchmark(tasks_list=[CALC])
+    (task,) = benchmark.tasks()
+    benchmark.grading = grading
+    starts = (
+        StartBackend("bubblewrap"),
+        StartBackend("bubblewrap", network=True),
+        StartBackend("bubblewrap", mounts=lambda: {sys.executable: "/opt/python"}),
+    )
+
+    found = {Controls().identity(benchmark, task, start)[1] for start in starts}
+
+    assert len({_without_run(details) for details in found}) == (3 if grading == "same" else 1)
+
+
+def _without_run(details: str) -> str:
+    return json.dumps({**json.loads(details), "run": ""})
+
+
+def test_a_kept_tree_that_was_changed_gives_no_verdict(instance, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(instance.folder / "cache"))
+    wrong = Submission(instance.wrong, "model_patch")
+    (task,) = instance.benchmark.tasks()
+    tree = instance.benchmark.setup_of(task["instance"]).tree().path
+    (tree / "calc.py").write_text(CODE + "\n\nraise SystemExit\n")
+    source._check_unchanged.cache_clear()
+
+    record = tried(instance.benchmark, wrong, StartBackend("bubblewrap"))
+
+    (tree / "calc.py").write_text(CODE)
+    assert "is not what was kept there" in record.why
 
 
 def test_controls_are_listed_shown_and_forgotten(tmp_path, capsys):
