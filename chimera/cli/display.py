@@ -244,6 +244,11 @@ def _worth(result: EvalResult) -> Iterator[str]:
         )
     if result.inexact:
         yield f"  {result.inexact} verdicts were reached on files other than the base commit's"
+    if result.timed:
+        yield (
+            f"  {result.timed} of the {result.failed} fails may be this machine's speed: a limit "
+            "of time decided, tests look at a clock, or the reference is slow"
+        )
 
 
 def headline(result: EvalResult) -> str:

@@ -24,6 +24,7 @@ from chimera.errors import ChimeraError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.control_store import ControlStore
 from chimera.eval.submitters import OracleAgent, Stored
+from chimera.eval.timing import timed
 from chimera.eval.trial import Submitter, TrialSpec, run_trial
 from chimera.eval.values import (
     Control,
@@ -104,10 +105,12 @@ class Controls:
         """The record as the rule leaves it."""
         if record.verdict is None:
             return record
+        verdict = timed(spec.benchmark, spec.task, record.verdict)
+        record = replace(record, verdict=verdict)
         if self.mode == "off":
-            return _unsupported(record, record.verdict, TrialControls("off", "off"))
+            return _unsupported(record, verdict, TrialControls("off", "off"))
         try:
-            return self._ruled(spec, record, record.verdict)
+            return self._ruled(spec, record, verdict)
         except ChimeraError as error:  # the environment cannot even be named
             return _withheld(record, TrialControls("error", "error"), str(error))
 
@@ -137,7 +140,8 @@ class Controls:
             return _withheld(record, found, _reason(control))
         if self._flips(spec, record, verdict, control.identity):
             return _withheld(record, found, "unstable: the same answer passes when graded again")
-        return replace(record, control=found)
+        marked = timed(spec.benchmark, spec.task, verdict, control.seconds)
+        return replace(record, verdict=marked, control=found)
 
     def _flips(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict, identity: str) -> bool:
         """Whether a fail that says little turns: one that rests on tests known not to be stable
@@ -152,7 +156,8 @@ class Controls:
 
     def _unstable(self, identity: str) -> frozenset[str]:
         """Tests that are known not to be stable here."""
-        return frozenset(self._cached(lambda store: store.unstable(identity), {}))
+        nothing: frozenset[str] = frozenset()
+        return self._cached(lambda store: frozenset(store.unstable(identity)), nothing)
 
     def _foreseen(self, spec: TrialSpec) -> TrialRecord | None:
         """An error that is known before the agent is paid."""

@@ -211,11 +211,12 @@ def _run_test_command(
     if result.exit_code in (126, 127):
         raise GraderError(f"test_command cannot be run: {result.output.strip()[:200]}")
     why = "time limit" if result.timed_out else f"exit code {result.exit_code}"
+    late: dict[str, JSON] = {"timed_out": True} if result.timed_out else {}
     unknown: JSON = {"tests": 0, "twinned": 0, "why": "the command's tests are not known"}
     return Verdict(
         result.success,
         "" if result.success else why,
-        metrics={"twin": unknown} if result.success else {},
+        metrics={"twin": unknown} if result.success else late,
         evidence={"log": result.output},
     )
 
