@@ -93,7 +93,8 @@ class DockerEnvironment(Machine):
     @classmethod
     def identity(cls, spec: EnvironmentSpec) -> JSON:
         found = Engine.find()
-        return [cls.name, found.image_id(found.image_for(spec)), mounted(spec.mounts)]
+        image = found.image_id(found.image_for(spec))
+        return [cls.name, image, mounted(spec.mounts), spec.network]
 
     # --- commands
 

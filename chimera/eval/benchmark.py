@@ -247,6 +247,10 @@ class Benchmark(ABC, Generic[TaskT]):
             return this_process()
         return start.identity(self.environment(task))
 
+    def files_beside(self, task: TaskT) -> Sequence[Path]:
+        """Files and directories that a verdict depends on and that the task only names."""
+        return ()
+
     def check_task(self, task: TaskT, start: StartEnvironment) -> None:
         """Raise when the task cannot be decided here, before an agent is paid for it."""
 

@@ -174,6 +174,10 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         for index, row in enumerate(rows(self.dataset().source())):
             yield {"index": index, **row}
 
+    def files_beside(self, task: ContextTask) -> Sequence[Path]:
+        place = self.dataset().place()
+        return (self._folder(), *((place,) if place.is_file() else ()))
+
     def task(self, row: Row) -> ContextTask:
         asked = row.get("input", row.get("prompt", row.get("question")))
         if not isinstance(asked, str):

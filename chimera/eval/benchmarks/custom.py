@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -165,8 +166,16 @@ _TEXT_TESTS = {
     "regex": "import re\nassert re.search(data['check'], data['reply']), 'no match'\n",
     "python_check": (
         "scope = {}\n"
-        "exec(data['check'], scope)\n"
-        "assert scope['check'](data['reply']) is True, 'check() did not return True'\n"
+        "try:\n"
+        "    exec(data['check'], scope)\n"
+        "    check = scope['check']\n"
+        "except Exception as error:\n"
+        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "try:\n"
+        "    held = check(data['reply'])\n"
+        "except ImportError as error:\n"
+        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "assert held is True, 'check() did not return True'\n"
     ),
 }
 
@@ -176,11 +185,13 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         passed = reply.strip() == value.strip()
         got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
         return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
-    outcome = run_tests(
-        "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
-    )
+    broken = f"{secrets.token_hex(8)} "  # what no reply can say
+    data = {"check": value, "reply": reply, "broken": broken}
+    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=2))
     if outcome.passed:
         return Verdict(True)
+    if broken in outcome.why:
+        raise GraderError(f"{name} cannot be run: {outcome.why.partition(broken)[2]}")
     if outcome.why.endswith("AssertionError: no match"):
         return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
     return Verdict(False, f"{name}: {outcome.why}")
@@ -200,11 +211,12 @@ def _run_test_command(
     if result.exit_code in (126, 127):
         raise GraderError(f"test_command cannot be run: {result.output.strip()[:200]}")
     why = "time limit" if result.timed_out else f"exit code {result.exit_code}"
+    late: dict[str, JSON] = {"timed_out": True} if result.timed_out else {}
     unknown: JSON = {"tests": 0, "twinned": 0, "why": "the command's tests are not known"}
     return Verdict(
         result.success,
         "" if result.success else why,
-        metrics={"twin": unknown} if result.success else {},
+        metrics={"twin": unknown} if result.success else late,
         evidence={"log": result.output},
     )
 

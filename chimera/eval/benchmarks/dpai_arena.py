@@ -176,19 +176,22 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not task["repo"]:
             return start(self.environment(task))
         tree = base_tree(self._source(task))
-        if task["track"] in TEXT_TRACKS:
-            return checkout.open_tree(tree, start)
-        if task["build_system"] != "maven":
-            return checkout.open_tree(tree, start)
+        return checkout.open_tree(tree, start, mounts=self._packages(task, tree, start))
+
+    def _packages(self, task: ArenaTask, tree: BaseTree, start: StartEnvironment) -> dict[str, str]:
+        """What a build needs beside the tree."""
+        if task["track"] in TEXT_TRACKS or task["build_system"] != "maven":
+            return {}
         # what the gold state needs must be there too, or no upgrade could ever be built
         states = (tree, self._whole(task))
         repository = maven.warmed_repository(states, GOALS[task["track"]], start)
-        return checkout.open_tree(tree, start, mounts={str(repository): maven.REPOSITORY})
+        return {str(repository): maven.REPOSITORY}
 
     def graded_in(self, task: ArenaTask, start: StartEnvironment) -> JSON:
         if not task["repo"] or task["track"] in TEXT_TRACKS:
             return super().graded_in(task, start)
-        return checkout.tree_identity(base_tree(self._source(task)), start)
+        tree = base_tree(self._source(task))
+        return checkout.tree_identity(tree, start, mounts=self._packages(task, tree, start))
 
     def untouched(self, task: ArenaTask, env: Environment) -> Submission:
         if task["track"] in TEXT_TRACKS:

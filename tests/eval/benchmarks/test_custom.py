@@ -47,12 +47,20 @@ def verdict(task, agent, backend="none"):
         ({"python_check": "def check(r): return r == 'x'"}, "x", True),
         ({"python_check": "def check(r): return 'truthy'"}, "x", False),
         ({"python_check": "def check(r): return r == 'x'"}, "y", False),
+        ({"python_check": "def check(r): return int(r)"}, "y", False),
         ({"expected": "12", "regex": "1"}, "12", True),
         ({"expected": "12", "regex": "3"}, "12", False),
     ],
 )
 def test_text_checks(check, reply, passed):
     assert verdict(check, Writes(says=reply)).passed is passed
+
+
+@pytest.mark.parametrize(
+    "check", ["import absent\ndef check(r): ...", "def check(r):\n    import absent", "checks = 1"]
+)
+def test_a_check_that_cannot_be_run_is_an_error(check):
+    assert verdict({"python_check": check}, Writes(says="x")).status == "error"
 
 
 def test_a_regular_expression_that_takes_for_ever_does_not():

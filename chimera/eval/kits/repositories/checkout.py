@@ -76,16 +76,20 @@ def open_tree(
     return _prepared_environment(machine(start(spec)), lambda env: _copy_tree(env, tree))
 
 
-def virtualenv_identity(setup: PythonSetup, start: StartEnvironment) -> JSON:
+def virtualenv_identity(
+    setup: PythonSetup, start: StartEnvironment, *, mounts: Mapping[str, str] | None = None
+) -> JSON:
     """What decides in `open_virtualenv` beside the answer: tree, interpreter and packages."""
     packages = setup.environment()
-    spec = EnvironmentSpec(mounts=packages.mounts())
+    spec = EnvironmentSpec(mounts={**packages.mounts(), **(mounts or {})})
     return [setup.tree().commit, interpreter(packages.python), start.identity(spec)]
 
 
-def tree_identity(tree: BaseTree, start: StartEnvironment) -> JSON:
+def tree_identity(
+    tree: BaseTree, start: StartEnvironment, *, mounts: Mapping[str, str] | None = None
+) -> JSON:
     """What decides in `open_tree` beside the answer."""
-    return [tree.commit, start.identity(EnvironmentSpec())]
+    return [tree.commit, start.identity(EnvironmentSpec(mounts=dict(mounts or {})))]
 
 
 def open_image(

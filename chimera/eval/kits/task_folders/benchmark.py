@@ -135,6 +135,13 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def open_environment(self, task: HarborTask, start: StartEnvironment) -> Environment:
         return PausedAtEnd(machine(start(self.environment(task))))
 
+    def graded_in(self, task: HarborTask, start: StartEnvironment) -> JSON:
+        separate = self._separate(task, self.environment(task))
+        return [super().graded_in(task, start), separate and start.identity(separate)]
+
+    def files_beside(self, task: HarborTask) -> Sequence[Path]:
+        return (Path(task["directory"]),)
+
     def agent_seconds(self, task: HarborTask) -> float | None:
         seconds = task["agent_seconds"]
         return None if seconds is None else seconds * self.settings.time_factor

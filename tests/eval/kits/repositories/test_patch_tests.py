@@ -252,6 +252,21 @@ def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, tw
     assert why in verdict.why
 
 
+def test_the_reference_is_run_once_in_each_form(env, tmp_path):
+    runs = []
+
+    def run(inside, patch, form):
+        runs.append((patch, form.kind))
+        failed = frozenset({"test"} if patch == "wrong" or form.kind == "twin" else ())
+        return Tried(Verdict(not failed), frozenset({"test"}) - failed, failed)
+
+    tests = Tests(run, ["test_it.py"], "gold", {"test"}.__contains__, str(tmp_path), ["test"])
+    for patch in ("gold", "wrong"):
+        decide(tests, patch, env)
+
+    assert runs == [("gold", "true"), ("gold", "twin"), ("wrong", "true")]
+
+
 def test_without_a_reference_some_test_must_fail_in_the_twin(env):
     plan = replace(unittest_plan(env), gold_patch="")
     named = dict(disarming(()))
