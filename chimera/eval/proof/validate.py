@@ -32,7 +32,7 @@ class Check:
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
     some of several runs: in how many, of how many. `twin` counts the tests that decided and those
-    of them that have a twin.
+    of them that have a twin. `judged`: a model was asked.
     """
 
     task_id: str
@@ -46,6 +46,7 @@ class Check:
     unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
     twin: Mapping[str, Any] = field(default_factory=dict)
+    judged: bool = False
 
     @property
     def as_due(self) -> bool:
@@ -97,7 +98,21 @@ class Report:
             ],
             **({"repeat": self.repeat, "unstable": self._unstable()} if self.repeat > 1 else {}),
             **self._twins(),
+            **self._judge(),
         }
+
+    def _judge(self) -> dict[str, Any]:
+        """What the judge model made of reference answers and of wrong ones, where one decides."""
+        asked = [check for check in self.checks if check.judged]
+        gold = [check for check in asked if check.answer == "gold"]
+        counts = {
+            "gold": len(gold),
+            "gold_accepted": sum(check.status == "passed" for check in gold),
+            "wrong": len(asked) - len(gold),
+            "wrong_refused": sum(c.status == "failed" for c in asked if c.answer != "gold"),
+            "no_verdict": sum(check.status == "error" for check in asked),
+        }
+        return {"judge": counts} if asked else {}
 
     def _unstable(self) -> list[dict[str, Any]]:
         return [
@@ -197,6 +212,7 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.why,
         submission.text,
         twin=_twin(record),
+        judged=bool(record.calls),
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),
