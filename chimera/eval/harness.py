@@ -32,6 +32,7 @@ from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
+    EqualAnswers,
     StartBackend,
     Submitter,
     TrialSpec,
@@ -298,6 +299,7 @@ class Harness:
     def _pending(self, plan: Plan, store: RunStore) -> Iterator[TrialSpec]:
         """What is left to do, made one at a time: a run's memory does not grow with its trials."""
         start = self._start()
+        equal = EqualAnswers() if self._benchmark.decided_by_answer else None
         for (task, sample, agent), trial_digest in self._digests(plan):
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
@@ -317,6 +319,7 @@ class Harness:
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
                 journal=self._journal(store, trial_digest),
+                equal=equal,
             )
 
     def identity(self) -> dict[str, JSON]:

@@ -124,6 +124,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     sources = tuple(Item(n, HubFile(HUB, n, REVISION), sha256=s) for n, s in SHARDS.items())
     licence = "CC (statements belong to the contest sites)"
     grading = "none"
+    decided_by_answer = True
     exports: ClassVar[Mapping[str, Export]] = {"livecodebench": export}
     scenarios: ClassVar = get_args(Scenario)
 
