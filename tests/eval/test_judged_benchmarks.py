@@ -120,6 +120,7 @@ def test_gold_is_accepted_and_perturbed_gold_refused(made, judge, slug):
     report = validate(benchmark, StartBackend(BACKENDS.get(slug, "none")), tasks=[task])
 
     counts = report.counts()["judge"]
+    assert [check.why for check in report.checks if check.status == "error"] == []
     assert counts["gold_accepted"] == counts["gold"] == 1
     assert counts["wrong_refused"] == counts["wrong"] > 0
     assert counts["no_verdict"] == 0
