@@ -21,7 +21,7 @@ from chimera.agents.base import Agent, as_agent, checked_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import StoreError, UsageError
-from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.benchmark import Benchmark, StartEnvironment, checked_tasks, tasks_of
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import no_room_for
@@ -42,7 +42,6 @@ from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_
 from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
-from chimera.text import storable
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -267,14 +266,10 @@ class Harness:
     def _plan(self) -> Plan:
         if self.predictions is not None:
             return self.predictions
-        tasks = self._benchmark.tasks() if self.tasks is None else self.tasks
-        seen: set[str] = set()
-        for task in tasks:
-            if storable(task["id"]) != task["id"]:
-                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} is not text")
-            if task["id"] in seen:
-                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} appears twice")
-            seen.add(task["id"])
+        if self.tasks is None:
+            tasks = tasks_of(self._benchmark)
+        else:
+            tasks = checked_tasks(self._benchmark.name(), self.tasks)
         return _Rounds(tasks, self.samples, self._agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:

@@ -6,7 +6,6 @@ import contextvars
 import random
 import threading
 import time
-import traceback
 from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
 from concurrent.futures import Future
@@ -26,6 +25,7 @@ from chimera.errors import (
     GraderError,
     LimitReached,
     RunError,
+    fault,
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict, content_digest
@@ -253,6 +253,9 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             _open_environments[id(env)] = env
             account.phase = "agent"
             submission = _solve(spec, env, account)
+            if not isinstance(submission, Submission):
+                kind = type(submission).__name__
+                raise AgentError(f"what was handed in is {kind}: expected a Submission")
             with _boundary(AgentError, "reading the submission"):
                 account.submission = submission = storable_value(submission)
             submitted()
@@ -362,9 +365,7 @@ def _boundary(kind: type[RunError], phase: str) -> Iterator[None]:
     except ChimeraError:
         raise
     except Exception as error:  # any code of users and adapters may fail in any way
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
-        raise kind(f"{phase} failed: {type(error).__name__}: {error} ({place})") from error
+        raise kind(f"{phase} failed: {fault(error)}") from error
 
 
 def _close(env: Environment) -> None:
