@@ -118,6 +118,8 @@ def _facts(cls: type[Benchmark[Any]], name: str) -> Iterator[tuple[str, str]]:
             if state.slug == cls.slug:
                 counts = f"gold {state.gold}, nothing {state.nothing}, mutants {state.mutants}"
                 yield "proved", state.state + ("" if state.gold == "–" else f": {counts}")
+                if state.judge:
+                    yield "judged", state.judge
     yield "agent", cls.default_agent
     yield "try", f"chimera eval -b {name} -m local/smollm2 --limit 3"
 

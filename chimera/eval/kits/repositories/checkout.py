@@ -12,6 +12,7 @@ from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.repositories.source import BaseTree, Source, base_tree
+from chimera.eval.kits.repositories.step_limits import step_limit
 from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
@@ -36,17 +37,21 @@ class PythonSetup:
     pins: tuple[str, ...]  # a closed list: nothing that they depend on is added
     interpreters: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()  # installed with what they depend on
+    step_seconds: float | None = None  # for each step; None: as long as each usually may take
 
     def tree(self) -> BaseTree:
-        return base_tree(self.source)
+        with step_limit(self.step_seconds):
+            return base_tree(self.source)
 
     def environment(self) -> VirtualEnvironment:
-        return virtual_environment(
-            self.python,
-            self.pins,
-            requirements=(*self.requirements, *self.tree().requirements()),
-            interpreters=self.interpreters,
-        )
+        tree = self.tree()
+        with step_limit(self.step_seconds):
+            return virtual_environment(
+                self.python,
+                self.pins,
+                requirements=(*self.requirements, *tree.requirements()),
+                interpreters=self.interpreters,
+            )
 
 
 def open_virtualenv(
@@ -208,5 +213,7 @@ def level_state(env: Machine, root: str = TESTBED) -> None:
 
 def _prepared(env: Machine, root: str, steps: Sequence[str]) -> None:
     result = env.run_command(" && ".join(steps), cwd=root, timeout=600, variables=_AUTHOR)
+    if result.timed_out:
+        raise EnvironmentFault(f"cannot prepare {root}: '{steps[0]} …' did not end within 600 s")
     if result.exit_code != 0:
         raise EnvironmentFault(f"cannot prepare {root}: {log_end(result.output)}")
