@@ -8,12 +8,13 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby
 
 import click
 import msgspec
 
 from chimera.cli.options import json_option
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import echo, fitted
 from chimera.environments import BACKENDS, available
 from chimera.errors import ChimeraError
 from chimera.eval.data.datasets import datasets_dir
@@ -49,12 +50,13 @@ def command(*, as_json: bool) -> None:
     if as_json:
         echo(msgspec.json.encode(findings).decode())
         return
-    topic = ""
-    for finding in findings:
-        if finding.topic != topic:
-            topic = finding.topic
-            echo(f"{topic}")
-        echo(f"  {'ok' if finding.good else '–':<3} {finding.name:<18} {finding.detail}")
+    for topic, group in groupby(findings, lambda finding: finding.topic):
+        members = list(group)
+        width = max(18, *(len(each.name) for each in members))
+        echo(topic)
+        for each in members:
+            mark = "ok" if each.good else "–"
+            echo(fitted(f"  {mark:<3} {each.name:<{width}} {each.detail}", width + 7))
 
 
 def examine() -> Iterator[Finding]:

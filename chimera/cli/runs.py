@@ -15,7 +15,7 @@ import msgspec
 from chimera.cli.display import money, summary_lines, without_verdict
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import columns, echo, fitted
 from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_lines
 from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
@@ -76,6 +76,13 @@ def _print_runs(rows: Sequence[RunSummary]) -> None:
         parts = (row.run, row.benchmark, row.who, begun, _rate(row))
         cells.append([*map(one_line, parts), missing or "–", money(row.cost)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if (room := columns()) and sum(widths) + 2 * len(widths) - 2 > room:
+        for name, *others in cells[1:]:
+            facts = zip(cells[0][1:], others, strict=True)
+            told = [f"{title} {cell}" for title, cell in facts if cell != "–"]
+            echo(name)
+            echo(fitted(f"    {', '.join(told)}"))
+        return
     for line in cells:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         echo("  ".join(padded).rstrip())

@@ -17,6 +17,7 @@ from chimera.eval.benchmark import Benchmark, TaskT
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item
 from chimera.eval.options import Options, field_types, ordered_fields
+from chimera.text import bytes_text
 from chimera.types import JSON
 
 
@@ -162,13 +163,18 @@ class DatasetBenchmark(Benchmark[TaskT]):
         )
 
     @classmethod
+    def download_size(cls) -> str:
+        """How much fetching the data takes, as far as that is known."""
+        size = sum(item.size for item in cls.sources)
+        known = all(item.size for item in cls.sources)
+        return (bytes_text(size) if known else f"more than {bytes_text(size)}") if size else ""
+
+    @classmethod
     def fetch_hint(cls) -> str:
         """The command that fetches the data, with size and licence; empty where none does."""
         if not cls.sources:
             return ""
-        size = sum(item.size for item in cls.sources)
-        facts = [f"{size / 1e6:.1f} MB"] if size else []
-        facts += [cls.licence] if cls.licence else []
+        facts = [each for each in (cls.download_size(), cls.licence) if each]
         return f"chimera datasets pull {cls.slug}" + (f"   ({', '.join(facts)})" if facts else "")
 
     def rows(self) -> Iterator[Row]:
