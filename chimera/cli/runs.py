@@ -17,7 +17,7 @@ from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import columns, echo, fitted
 from chimera.errors import UsageError
-from chimera.eval.exports import export_files, export_lines
+from chimera.eval.exports import check_format, export_files, export_lines
 from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
 from chimera.eval.runs.merge import merge
 from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
@@ -300,6 +300,7 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
         lines = export_lines(store, kind)
         if lines is None:
             if output is None:
+                check_format(store, kind)
                 raise UsageError(f"--format {kind} does not fit on a terminal: give --output PATH")
             for path in export_files(store, kind, output):
                 echo(f"wrote {path}", err=True)
