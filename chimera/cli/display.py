@@ -43,6 +43,7 @@ class Display(Protocol):
     def started(self, task_id: str, sample: int) -> None: ...
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
+    def noticed(self, what: str) -> None: ...
 
 
 def create_display(*, as_json: bool, samples: int = 1) -> Display:
@@ -82,6 +83,9 @@ class JsonLines(_Base):
         if seconds >= NOTABLE_SECONDS:
             trial = {"task_id": task_id, "sample": sample}
             self._write({"event": "waiting", **trial, "what": what, "seconds": round(seconds, 3)})
+
+    def noticed(self, what: str) -> None:
+        self._write({"event": "notice", "what": what})
 
     def _write(self, event: object) -> None:
         echo(msgspec.json.encode(event).decode())
@@ -128,6 +132,9 @@ class PlainLines(_Base):
             f"{record.duration:.1f}s{why}",
             err=True,
         )
+
+    def noticed(self, what: str) -> None:
+        echo(first_line(what, 400), err=True)
 
 
 class LiveDisplay(_Base):
@@ -180,6 +187,9 @@ class LiveDisplay(_Base):
             self._forecast.finished(record)
             if record.error is not None:
                 self._errors[record.error.boundary] += 1
+
+    def noticed(self, what: str) -> None:
+        self._live.console.print(first_line(what, 400), markup=False, highlight=False)
 
     def _render(self) -> RenderableType:
         from rich.console import Group

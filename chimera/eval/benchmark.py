@@ -112,6 +112,9 @@ class Benchmark(ABC, Generic[TaskT]):
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
     grading: Literal["same", "fresh", "none"] = "same"
+    #: Whether a verdict follows from the answer alone, so that equal ones are graded once: no judge
+    #: model, nothing but the answer's own doing that could come out otherwise.
+    decided_by_answer: ClassVar[bool] = False
     #: Environment backends, best first; the first that fits the chosen tasks is the default.
     environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
     #: The agent that plays it when none is named.
@@ -197,6 +200,10 @@ class Benchmark(ABC, Generic[TaskT]):
 
     def preparations(self, tasks: Sequence[TaskT] | None = None) -> Sequence[Preparation]:
         """What is still to be fetched or built for these tasks, or for any of its own."""
+        return ()
+
+    def notes(self) -> Sequence[str]:
+        """What a run with these options should say of itself before it starts, a line each."""
         return ()
 
     def options(self) -> dict[str, JSON]:

@@ -43,7 +43,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
 
     slug = "custom"
     description = "Tasks of your own, each with a check that it brings along"
-    setup = "It is a directory of task JSON files, or one JSON or JSONL file: docs/benchmarks/custom.md."
+    setup = "It is a directory of task JSON files, or one JSON or JSONL file."
     path_parameter = "tasks_dir"
 
     def __init__(
