@@ -32,7 +32,14 @@ SECTION_CHARACTERS = 20_000
 
 @click.group("runs")
 def command() -> None:
-    """List, show, export and remove stored runs."""
+    """List, show, export and remove stored runs.
+
+    \b
+    Examples:
+      chimera runs list
+      chimera runs show latest
+      chimera runs rm 20261116-090000-human-eval-local-smollm2
+    """
 
 
 @command.command("list")
