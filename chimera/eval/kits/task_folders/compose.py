@@ -118,8 +118,8 @@ def _service(name: str, services: Mapping[str, Any], directory: Path) -> Service
 
 def _runs_once(name: str, other: Mapping[str, Any]) -> bool:
     depends = other.get("depends_on")
-    condition = depends.get(name) if isinstance(depends, Mapping) else None
-    return bool(condition) and condition.get("condition") == "service_completed_successfully"
+    condition = (depends.get(name) or {}) if isinstance(depends, Mapping) else {}
+    return bool(condition.get("condition") == "service_completed_successfully")
 
 
 def _context(name: str, build: Any, directory: Path) -> Path | None:
