@@ -13,6 +13,9 @@
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
 #                                    is harmless: Node.js with npm, bun, Poetry, where these put them
 #   polybench_LANGUAGE_base          for javascript and typescript: Debian with nvm's layout in /usr/local/nvm
+#   chimera-rebuilt/jdk:N            Debian trixie with OpenJDK N and Maven
+#   chimera-rebuilt/postgres:17      stands in for postgres:17, from Debian's packages
+#   chimera-rebuilt/kafka:VERSION    stands in for Kafka's images, from Maven Central (needs mvn)
 #   MAP.json                         all such names in the file (see data/terminal_bench_images.json)
 #
 # The rebuilt systems also have tmux, asciinema and curl, uv in /root/.local/bin, and /app to work in.
@@ -28,6 +31,7 @@ set -eu
 
 engine=${DOCKER:-docker}
 pythons=${PYTHONS:-$HOME/.pyenv/versions}
+stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
 work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -155,10 +159,24 @@ node() {
     done
 }
 
-# on TAG BASE COMMANDS: an image on another, $work/context/root copied over its root
+# jars GROUP:NAME:VERSION…: them and what they need, from Maven Central, into Kafka's place
+jars() {
+    {
+        echo '<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId>'
+        echo '<version>1</version><dependencies>'
+        for jar; do
+            echo "$jar" | sed 's|\(.*\):\(.*\):\(.*\)|<dependency><groupId>\1</groupId><artifactId>\2</artifactId><version>\3</version></dependency>|'
+        done
+        echo '</dependencies></project>'
+    } >"$work/pom.xml"
+    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$work/context/root/opt/kafka"
+}
+
+# on TAG BASE COMMANDS [SETTINGS]: an image on another, $work/context/root copied over its root
 on() {
     make_image "$2"
-    printf "FROM %s\nCOPY root /\nRUN %s\n" "$2" "$(echo "$3" | tr "\n" " ")" >"$work/context/Dockerfile"
+    printf "FROM %s\nCOPY root /\nRUN %s\n${4:-}\n" "$2" "$(echo "$3" | tr "\n" " ")" >"$work/context/Dockerfile"
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
     rm -rf "$work/context"
     echo "$1 made"
@@ -210,11 +228,25 @@ make_image() {
         for version in ${NODES:-16.20.2}; do
             node "$version" "$(npm_of "${version%%.*}")" "$work/context/root/usr/local/nvm/versions/node/v$version"
         done
-        on "$1" chimera-base:bookworm "$apt build-essential"
-        "$engine" build -q -t "$1" - >/dev/null <<END
-FROM $1
-ENV NVM_DIR=/usr/local/nvm
-END
+        on "$1" chimera-base:bookworm "$apt build-essential" 'ENV NVM_DIR=/usr/local/nvm'
+        ;;
+    chimera-rebuilt/jdk:*)
+        mkdir -p "$work/context/root"
+        on "$1" chimera-rebuilt/debian:trixie "$apt git patch openjdk-${1#*:}-jdk-headless maven"
+        ;;
+    chimera-rebuilt/postgres:*)
+        mkdir -p "$work/context/root/usr/local/bin"
+        cp "$stand_ins/postgres.sh" "$work/context/root/usr/local/bin/docker-entrypoint.sh"
+        on "$1" chimera-rebuilt/debian:trixie "$apt postgresql-${1#*:}" \
+            'ENTRYPOINT ["docker-entrypoint.sh"]\nCMD ["postgres"]\nEXPOSE 5432'
+        ;;
+    chimera-rebuilt/kafka:*)
+        mkdir -p "$work/context/root/etc/kafka/docker" "$work/context/root/opt/kafka"
+        cp "$stand_ins/kafka.sh" "$work/context/root/etc/kafka/docker/run"
+        cp "$stand_ins/log4j.properties" "$work/context/root/opt/kafka"
+        jars org.apache.kafka:kafka_2.13:"${1#*:}" org.slf4j:slf4j-reload4j:1.7.36
+        on "$1" chimera-rebuilt/debian:trixie "$apt openjdk-21-jre-headless" \
+            'CMD ["/etc/kafka/docker/run"]\nEXPOSE 9092'
         ;;
     chimera-rebuilt/uv:*)
         uv "${1#*:}"

@@ -16,7 +16,7 @@ from typing import Any, Literal, NotRequired, get_args
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import Lack, StartEnvironment
-from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
+from chimera.eval.benchmarks._dpai_arena import containers, ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
@@ -101,6 +101,12 @@ class DPAIArenaOptions(RepositoryOptions):
     _: KW_ONLY
     judge_model: str | None = option(None, "the model that reads reviews; the text tracks need it")
     test_timeout: float = option(600.0, "seconds for one build with its tests")
+    test_images: Sequence[str] | None = option(
+        None,
+        "images of which the tests may start containers (Testcontainers), in Docker alone: "
+        "`postgres:17`, …; `CHIMERA_DOCKER_IMAGE_MAP` may name others for them",
+        quiet=True,
+    )
 
 
 class DPAIArena(PatchBenchmark[ArenaTask]):
@@ -183,12 +189,21 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         # what the gold state needs must be there too, or no upgrade could ever be built
         states = (tree, self._whole(task))
         repository = maven.warmed_repository(states, GOALS[task["track"]], start)
-        return checkout.open_tree(tree, start, mounts={str(repository): maven.REPOSITORY})
+        mounts = {str(repository): maven.REPOSITORY}
+        if not self.settings.test_images:
+            return checkout.open_tree(tree, start, mounts=mounts)
+        return containers.opened(
+            self.settings.test_images,
+            lambda more, variables: checkout.open_tree(
+                tree, start, mounts={**mounts, **more}, variables=variables
+            ),
+        )
 
     def graded_in(self, task: ArenaTask, start: StartEnvironment) -> JSON:
         if not task["repo"] or task["track"] in TEXT_TRACKS:
             return super().graded_in(task, start)
-        return checkout.tree_identity(base_tree(self._source(task)), start)
+        images = containers.identity(self.settings.test_images or ())
+        return [checkout.tree_identity(base_tree(self._source(task)), start), *images]
 
     def untouched(self, task: ArenaTask, env: Environment) -> Submission:
         if task["track"] in TEXT_TRACKS:

@@ -79,6 +79,8 @@ def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monk
 
 
 def test_what_only_docker_can_do_is_named(tmp_path):
+    text = "FROM x\nHEALTHCHECK CMD true\nRUN nvm use 1.2.3\n"
+    steps = Recipe(text, nodes=lambda versions: tmp_path)
+
     with pytest.raises(EnvironmentFault, match=r"only Docker .*: HEALTHCHECK"):
-        steps = "FROM x\nHEALTHCHECK CMD true\nRUN nvm use 1.2.3\n"
-        Recipe(steps, nodes=lambda versions: tmp_path).variables()
+        steps.variables()
