@@ -44,7 +44,7 @@ def served(clones: Path) -> Iterator[Mapping[str, str]]:
         daemon = subprocess.Popen(
             [program, *(word for text in settings for word in ("-c", text)), "daemon",
              "--reuseaddr", "--export-all", "--listen=127.0.0.1", f"--port={port}",
-             f"--base-path={clones.expanduser().resolve()}"],
+             f"--base-path={_by_every_name(clones.expanduser().resolve(), Path(empty))}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
             cwd=empty, env={"PATH": os.environ.get("PATH", ""), "HOME": empty},
         )  # fmt: skip
@@ -55,6 +55,16 @@ def served(clones: Path) -> Iterator[Mapping[str, str]]:
         finally:
             daemon.terminate()
             daemon.wait()
+
+
+def _by_every_name(clones: Path, place: Path) -> Path:
+    """A directory with the clones as addresses name them: with and without `.git`."""
+    for clone in clones.glob("*/*"):
+        name = clone.name.removesuffix(".git")
+        (place / "clones" / clone.parent.name).mkdir(parents=True, exist_ok=True)
+        for ending in ("", ".git"):
+            (place / "clones" / clone.parent.name / f"{name}{ending}").symlink_to(clone)
+    return place / "clones"
 
 
 def _answers(port: int, daemon: subprocess.Popen[bytes]) -> None:
