@@ -16,7 +16,7 @@ from typing import Any, Literal, NotRequired, get_args
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import Lack, StartEnvironment
-from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
+from chimera.eval.benchmarks._dpai_arena import containers, ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
@@ -102,6 +102,12 @@ class DPAIArenaOptions(RepositoryOptions):
     judge_model: str | None = option(None, "the model that reads reviews; the text tracks need it")
     judge_samples: int = option(1, SAMPLES_TEXT, quiet=True, least=1)
     test_timeout: float = option(600.0, "seconds for one build with its tests")
+    test_images: Sequence[str] | None = option(
+        None,
+        "images of which the tests may start containers (Testcontainers), in Docker alone: "
+        "`postgres:17`, …; `CHIMERA_DOCKER_IMAGE_MAP` may name others for them",
+        quiet=True,
+    )
 
 
 class DPAIArena(PatchBenchmark[ArenaTask]):
@@ -177,7 +183,15 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not task["repo"]:
             return start(self.environment(task))
         tree = base_tree(self._source(task))
-        return checkout.open_tree(tree, start, mounts=self._packages(task, tree, start))
+        mounts = self._packages(task, tree, start)
+        if not mounts or not self.settings.test_images:
+            return checkout.open_tree(tree, start, mounts=mounts)
+        return containers.opened(
+            self.settings.test_images,
+            lambda more, variables: checkout.open_tree(
+                tree, start, mounts={**mounts, **more}, variables=variables
+            ),
+        )
 
     def _packages(self, task: ArenaTask, tree: BaseTree, start: StartEnvironment) -> dict[str, str]:
         """What a build needs beside the tree."""
@@ -192,7 +206,11 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not task["repo"] or task["track"] in TEXT_TRACKS:
             return super().graded_in(task, start)
         tree = base_tree(self._source(task))
-        return checkout.tree_identity(tree, start, mounts=self._packages(task, tree, start))
+        images = containers.identity(self.settings.test_images or ())
+        return [
+            checkout.tree_identity(tree, start, mounts=self._packages(task, tree, start)),
+            *images,
+        ]
 
     def untouched(self, task: ArenaTask, env: Environment) -> Submission:
         if task["track"] in TEXT_TRACKS:
