@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimera.providers.base import Provider, Request
+from chimera.providers.http import client_settings
 from chimera.providers.openai import CONNECT_SECONDS
 from chimera.providers.prices import Price, table_price
 from chimera.providers.sdk import sdk_arguments, talk
@@ -100,6 +101,6 @@ def _client_for(base_url: str, api_key: str, bearer: bool, proxies: bool) -> Any
                 api_key=None if bearer else api_key or "none",
                 auth_token=api_key if bearer else None,
                 max_retries=0,
-                http_client=None if proxies else anthropic.DefaultHttpxClient(trust_env=False),
+                http_client=anthropic.DefaultHttpxClient(trust_env=proxies, **client_settings()),
             )
         return client

@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.providers.base import Provider, Request
+from chimera.providers.http import client_settings
 from chimera.providers.prices import Price, table_price
 from chimera.providers.sdk import sdk_arguments, talk
 from chimera.providers.settings import merge
@@ -107,6 +108,6 @@ def client_for(base_url: str, api_key: str, *, proxies: bool = True) -> Any:
                 base_url=base_url,
                 api_key=api_key or "none",
                 max_retries=0,
-                http_client=None if proxies else openai.DefaultHttpxClient(trust_env=False),
+                http_client=openai.DefaultHttpxClient(trust_env=proxies, **client_settings()),
             )
         return client
