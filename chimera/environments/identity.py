@@ -11,6 +11,7 @@ import os
 import platform
 import shutil
 import sys
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
 from importlib import metadata
@@ -25,6 +26,7 @@ TOOLS: tuple[tuple[str, int], ...] = (
     ("/usr/lib/node_modules", 2), ("/usr/lib/jvm", 2), ("/usr/local/go/bin", 1),
     ("/usr/lib/python3/dist-packages", 1),
 )  # fmt: skip
+_reading = threading.Lock()
 #: Changed by every installation, where there is one.
 PACKAGE_LISTS = ("/var/lib/dpkg/status", "/lib/apk/db/installed", "/var/lib/rpm/rpmdb.sqlite")
 
@@ -81,9 +83,14 @@ def interpreter(path: Path) -> JSON:
     return digest(_times(program), [fingerprint(each, depth=1) for each in library])
 
 
-@cache
 def this_process() -> JSON:
     """The interpreter that Chimera runs on, and the packages it has."""
+    with _reading:  # once, and not by every thread that asks first
+        return _this_process()
+
+
+@cache
+def _this_process() -> JSON:
     packages = sorted({_named(each) for each in metadata.distributions()})
     return digest(sys.version, platform.platform(), packages)
 

@@ -15,7 +15,7 @@ from chimera.gateway.wires.base import Asked, Wire, stream_data
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.gemini import ADDRESS, GeminiProvider
-from chimera.providers.http import MOST_BODY_BYTES, client_settings
+from chimera.providers.http import MOST_BODY_BYTES, new_client
 from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
 from chimera.providers.prices import Price
 from chimera.providers.sdk import decoded, malformed, status_failure
@@ -183,8 +183,7 @@ def _opened(
     with _lock:
         client = _clients.get(os.getpid())
         if client is None:
-            limits = httpx.Limits(max_connections=512, max_keepalive_connections=64)
-            client = _clients[os.getpid()] = httpx.Client(limits=limits, **client_settings())
+            client = _clients[os.getpid()] = new_client(httpx.Client)
     bound = httpx.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout))
     with client.stream(
         "POST", address, headers=dict(headers), content=content, timeout=bound

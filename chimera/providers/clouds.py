@@ -16,7 +16,7 @@ from typing import Any
 from chimera.errors import UsageError
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import Provider
-from chimera.providers.http import client_settings
+from chimera.providers.http import new_client
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.secrets import remember_secret
 
@@ -62,7 +62,7 @@ class AzureProvider(OpenAIProvider):
                 api_version=os.environ.get("OPENAI_API_VERSION", AZURE_VERSION),
                 api_key=self.api_key or None,
                 max_retries=0,
-                http_client=openai.DefaultHttpxClient(**client_settings()),
+                http_client=new_client(openai.DefaultHttpxClient),
             ),
         )
 
@@ -81,7 +81,7 @@ class BedrockProvider(AnthropicProvider):
                 aws_region=_region(),
                 base_url=own,
                 max_retries=0,
-                http_client=anthropic.DefaultHttpxClient(**client_settings()),
+                http_client=new_client(anthropic.DefaultHttpxClient),
             ),
         )
 
@@ -102,7 +102,7 @@ class VertexProvider(AnthropicProvider):
                 project_id=project,
                 base_url=own,
                 max_retries=0,
-                http_client=anthropic.DefaultHttpxClient(**client_settings()),
+                http_client=new_client(anthropic.DefaultHttpxClient),
             ),
         )
 

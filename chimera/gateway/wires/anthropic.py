@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -34,7 +35,7 @@ FIELDS = frozenset({
 })  # fmt: skip
 #: How the types of tools begin that Anthropic describes and the client runs, and of the search for
 #: tools, which leads nowhere else.
-CLIENT_TOOLS = ("custom", "bash_", "text_editor_", "computer_", "memory_", "tool_search_tool_")
+CLIENT_TOOLS = re.compile("(custom|(bash|text_editor|computer|memory|tool_search_tool)_.*)")
 TEXT_OF_BLOCKS = ("text", "thinking", "signature")
 
 
@@ -69,7 +70,8 @@ class AnthropicWire(Wire):
         )
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
-        return str(tool.get("type") or "custom").startswith(CLIENT_TOOLS)
+        kind = tool.get("type")
+        return kind is None or CLIENT_TOOLS.fullmatch(str(kind)) is not None
 
     def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
         """Writing into the cache for an hour is dearer than the price that is known: it is done

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -32,6 +33,7 @@ FIELDS = frozenset({
     "include_reasoning", "thinking", "enable_thinking", "thinking_budget",
     "chat_template_kwargs",
 })  # fmt: skip
+CLIENT_TOOLS = re.compile("function|custom")
 BOUNDS = ("max_completion_tokens", "max_tokens")
 
 
@@ -66,7 +68,7 @@ class ChatWire(Wire):
         )
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
-        return tool.get("type") in ("function", "custom")
+        return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
 
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
         name = next((name for name in BOUNDS if limit(body.get(name))), "max_tokens")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -30,7 +31,7 @@ FIELDS = frozenset({
     "top_logprobs", "reasoning", "text", "truncation", "include", "store", "user", "metadata",
     "client_metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 })  # fmt: skip
-CLIENT_TOOLS = ("function", "custom", "namespace", "local_shell", "apply_patch", "tool_search")
+CLIENT_TOOLS = re.compile("function|custom|namespace|local_shell|apply_patch|tool_search")
 ENDED = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -75,7 +76,7 @@ class ResponsesWire(Wire):
         )
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
-        return tool.get("type") in CLIENT_TOOLS
+        return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
 
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
         return {**body, "max_output_tokens": most}
