@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -164,7 +165,10 @@ def _header_paths(header: str) -> tuple[str | None, str | None]:
 def _git_line_paths(line: str) -> tuple[str | None, str | None]:
     rest = line.removeprefix("diff --git ")
     if rest.startswith('"'):
-        parts = shlex.split(rest)
+        try:
+            parts = shlex.split(rest)
+        except ValueError:  # a quotation without an end
+            return None, None
         return (_strip(parts[0]), _strip(parts[1])) if len(parts) == 2 else (None, None)
     # without renames both names are equal, so the line splits in its middle
     half = len(rest) // 2
@@ -184,5 +188,6 @@ def _strip(name: str) -> str | None:
 
 def _unquote(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] == '"':
-        return name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+        with suppress(UnicodeDecodeError):  # escapes that are none
+            return name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
     return name
