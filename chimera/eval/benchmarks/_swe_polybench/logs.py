@@ -24,7 +24,7 @@ class Results:
 
 
 LogReader = Callable[[str], Results]
-SECONDS = 60
+SECONDS = 20
 
 _SESSION = re.compile(r"=+ test session starts =+|collecting \.\.\.")
 _END_OF_SESSION = re.compile(r"=+ (?:warnings summary|short test summary info) ")

@@ -13,7 +13,7 @@ _FILE_START = re.compile(r"(?m)^diff --git ")
 _PLAIN_START = re.compile(r"(?m)^--- (?=.*\n\+\+\+ )")
 _HUNK_START = re.compile(r"(?m)^@@ -(\d{1,18})(?:,(\d{1,18}))? \+(\d{1,18})(?:,(\d{1,18}))? @@")
 _REPOSITORY_INSIDES = re.compile(
-    r"(?m)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
+    r"(?mi)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
     r"[^\n]*[ /\"]\.git(?:/|[\"\s]|$)"
 )
 
@@ -104,8 +104,9 @@ def new_file(path: str, content: str) -> str:
 
 
 def reaches_into_git(diff: str) -> bool:
-    """Whether a header names a file inside `.git`, which no honest diff does."""
-    return _REPOSITORY_INSIDES.search(diff) is not None
+    """Whether a header names a file inside `.git`, in whatever case, which no honest diff does."""
+    parts = (part for path in paths(diff) for part in path.lower().split("/"))
+    return ".git" in parts or _REPOSITORY_INSIDES.search(diff) is not None
 
 
 def _file(text: str) -> FilePatch:

@@ -21,7 +21,7 @@ Version = Literal["5.0", "4.1"]
 RELEASES: Mapping[Version, str] = {"5.0": "5.0.2", "4.1": "4.1.0"}
 
 #: CPU time for one log: what was printed by the code under test may be made to be read for ever.
-SECONDS = 60
+SECONDS = 20
 _WORDS: tuple[Status, ...] = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
 _SKIP_COUNT = re.compile(r"\[\d+\]")
 _COLOUR = re.compile(r"\[\d+m")
