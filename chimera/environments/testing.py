@@ -68,13 +68,14 @@ def junit_cases(report: bytes) -> list[tuple[str, str, str]]:
     # with a zero byte it is in an encoding in which declarations look otherwise
     if any(sign in report for sign in (b"<!DOCTYPE", b"<!ENTITY", b"\0")):
         raise ValueError("it declares entities")
-    parser = ElementTree.XMLParser(target=_Cases())
+    cases = _Cases()
+    parser = ElementTree.XMLParser(target=cases)
     try:
         parser.feed(report)
-        cases: list[tuple[str, str, str]] = parser.close()
+        parser.close()
     except ElementTree.ParseError as error:
         raise ValueError(str(error)) from None
-    return cases
+    return cases.found()
 
 
 class _Cases:
@@ -100,7 +101,10 @@ class _Cases:
         if tag == "testcase":
             self._place = 0
 
-    def close(self) -> list[tuple[str, str, str]]:
+    def close(self) -> None:
+        """What the parser calls at the end."""
+
+    def found(self) -> list[tuple[str, str, str]]:
         return [
             (found.get("classname", ""), found.get("name", ""), _outcome(tags))
             for found, tags in self._cases

@@ -183,6 +183,12 @@ for _number in range(3, 30):
     try: os.truncate(_number, 1 << 34)
     except OSError: pass
 """
+#: What would rather break the reading of a run than pass it.
+CONFUSING = {
+    "writes nonsense to the witness": _NONSENSE,
+    "makes the witness's account endless": _ENDLESS_ACCOUNT,
+    "prints what takes for ever to read": _SLOW_TO_READ,
+}
 #: An expression whose value equals everything.
 EQUALS_EVERYTHING = (
     "type('E', (int,), {'__eq__': lambda s, o: True, '__ne__': lambda s, o: False, "
@@ -206,8 +212,5 @@ def disarming(names: Sequence[str]) -> Iterator[tuple[str, str]]:
     yield "turns failures into successes", _RESULTS + _PYTEST_REPORT
     yield "empties test methods", _EMPTIED
     yield "rewrites the witness's words", _WATCH + _RESULTS
-    yield "writes nonsense to the witness", _NONSENSE
-    yield "makes the witness's account endless", _ENDLESS_ACCOUNT
-    yield "prints what takes for ever to read", _SLOW_TO_READ
     yield "forges log and witness and exits", forged + "_forge()\n"
     yield "forges log and witness at exit", forged + _AT_EXIT

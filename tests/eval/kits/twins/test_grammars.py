@@ -73,9 +73,9 @@ def test_another_number_is_written_alike(number: str):
 
 
 SEVERAL = [
-    ("a.spec.js", "test('a', () => {\n  expect(f(1)).toBe(2);\n  expect(f(2)).toBe('x');\n});\n"),
-    ("a.spec.js", "test('a', () => {\n  expect(f(1)).toBeNull();\n  expect(f(2)).toBeNaN();\n});\n"),
-    ("ATest.java", 'class A { @Test void a() { assertEquals(1, f()); assertEquals("x", g()); } }\n'),
+    ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBe(2);\n  expect(f(2)).toBe('x');\n});\n"),
+    ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBeNull();\n  expect(g()).toBeNaN();\n});\n"),
+    ("ATest.java", 'class A { @Test void a() { assertEquals(1, f()); assertEquals("", g()); } }\n'),
     ("a.rs", "#[test]\nfn a() {\n    assert_eq!(f(1), 2);\n    assert_eq!(f(2), 3);\n}\n"),
     ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n    assert!(f(2));\n}\n"),
     ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) && g(1) { t.Fatal() }\n"
