@@ -143,6 +143,7 @@ def test_without_a_judge_nothing_is_begun(places, slug):
         prepare(settings)
 
 
+@pytest.mark.full  # minutes on a small machine
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_embedded_model_gives_a_verdict_or_none_but_never_breaks(made, slug):
     record = graded(*made(slug, "local/smollm2"))
