@@ -127,13 +127,15 @@ def test_gold_is_accepted_and_perturbed_gold_refused(made, judge, slug):
     assert report.holds(mutants_failing=1.0)
 
 
+@pytest.mark.parametrize("agent", [None, "oracle"])
 @pytest.mark.parametrize("slug", SLUGS)
-def test_without_a_judge_nothing_is_begun(places, slug):
+def test_without_a_judge_nothing_is_begun(places, slug, agent):
     data, options, named, task_id = places[slug]
     settings = RunSettings(
         slug,
         dataset=str(data),
-        model="scripted/echo",
+        model=None if agent else "scripted/echo",
+        agent=agent,
         option=(*options, *(["user_model=scripted/echo"] if slug == "tau2-bench" else [])),
         task=(task_id,),
         environment=BACKENDS.get(slug, "none"),
@@ -143,6 +145,7 @@ def test_without_a_judge_nothing_is_begun(places, slug):
         prepare(settings)
 
 
+@pytest.mark.full  # minutes on a small machine
 @pytest.mark.parametrize("slug", SLUGS)
 def test_the_embedded_model_gives_a_verdict_or_none_but_never_breaks(made, slug):
     record = graded(*made(slug, "local/smollm2"))

@@ -371,7 +371,11 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         def read(reply: str) -> Opinion[float]:
             envelope = extract.json_envelope(reply)
             score = envelope.get("score") if isinstance(envelope, dict) else None
-            if type(score) not in (int, float) or score not in scores:
+            if (
+                isinstance(score, bool)
+                or not isinstance(score, (int, float))
+                or score not in scores
+            ):
                 raise GraderError(f"the judge gave no valid score: {reply[:200]!r}")
             return Opinion(float(score), str((envelope or {}).get("rationale") or "judged"))
 
