@@ -250,7 +250,8 @@ class Harness:
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
             return None
-        return self.until.add(record.task_id, record.sample, passed=record.passed)
+        passed = None if record.verdict is None else record.passed
+        return self.until.add(record.task_id, record.sample, passed=passed)
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -339,6 +340,7 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
+            **({"graded_again_by": None} if "graded_again_by" in known else {}),
         }
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))

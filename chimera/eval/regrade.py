@@ -113,6 +113,9 @@ def grade_again(
         return Regraded(before, replace(ruled.run(spec), digest=before.digest))
 
     with held(store.path) if keep else nullcontext():
+        left = 0  # verdicts that the earlier grader gave
+        if keep:
+            store.set_manifest({"graded_again_by": f"{benchmark.grader_version}, in part"})
         for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
             if regraded is None:
                 continue
@@ -120,7 +123,10 @@ def grade_again(
                 store.replace_verdict(
                     regraded.before, regraded.after.verdict, regraded.after.control
                 )
+            left += regraded.after.verdict is None and regraded.before.verdict is not None
             yield regraded
+        if keep and not left:
+            store.set_manifest({"graded_again_by": benchmark.grader_version})
 
 
 def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:

@@ -10,7 +10,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from chimera.eval.preflight import (
     runnable,
 )
 from chimera.eval.registry import benchmark_class, create_benchmark
-from chimera.eval.runs.comparison import RunScores
+from chimera.eval.runs.comparison import RunScores, differences
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
@@ -426,7 +426,8 @@ def until_decided(
         scores = RunScores.of(store)
     if scores.benchmark != benchmark.name():
         raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
-    rates = {task: count.rate for task, count in scores.tasks.items()}
+    _check_basis(settings, benchmark, scores)
+    rates = {task: (count.rate, count.highest_rate) for task, count in scores.tasks.items()}
     seed = settings.seed or 0
     order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
     if not order or order[0]["id"] not in rates:
@@ -434,6 +435,16 @@ def until_decided(
     test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
     ids = [task["id"] for task in order]
     return order, UntilDecided(test, rates, ids, samples=settings.samples)
+
+
+def _check_basis(settings: RunSettings, benchmark: Benchmark[Any], scores: RunScores) -> None:
+    """A run that was judged by other rules, or on other data, decides nothing."""
+    own: dict[str, JSON] = {"grader": benchmark.grader_version, "options": benchmark.options()}
+    if isinstance(benchmark, DatasetBenchmark):
+        own["data set"] = benchmark.dataset_digest()
+    here = replace(scores, name="this run", basis=own)
+    if unlike := differences([scores, here]):
+        raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:

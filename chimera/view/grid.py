@@ -144,11 +144,12 @@ def tasks_page(
     ((found,),) = index.rows(f"SELECT count(*) FROM task WHERE {where}", arguments)
     pages = max(1, -(-found // size))
     page = min(asked.page, pages)
-    columns = "id, name, trials, passed, failed, errors, cost, seconds, steps, tokens"
+    priced = "CASE WHEN unpriced THEN NULL ELSE cost END AS cost"
+    columns = f"id, name, trials, passed, failed, errors, {priced}, seconds, steps, tokens"
     query = f"SELECT {columns} FROM task WHERE {where} ORDER BY {asked.order} LIMIT ? OFFSET ?"
     rows = index.rows(query, (*arguments, size, (page - 1) * size))
     trials = trials_of(index, [row[0] for row in rows])
-    names = columns.split(", ")[1:]
+    names = columns.replace(priced, "cost").split(", ")[1:]
     return {
         "found": found,
         "page": page,

@@ -47,7 +47,7 @@ def test_the_numbers_are_those_of_the_command_line(tmp_path, counted, samples):
         result = EvalResult.of(store)
         assert (summary["passed"], summary["failed"]) == (result.passed, result.failed)
         assert summary["error"] + summary["submitted"] == result.errored
-        assert summary["interval"] == list(result.interval)
+        assert summary["interval"] == list(result.outer_interval)
         assert summary["cost"] == pytest.approx(result.total_cost)
         assert summary["corrected_rate"] == pytest.approx(result.corrected_pass_rate)
         assert summary["tokens"]["input"] == result.usage.input_tokens

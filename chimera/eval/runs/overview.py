@@ -49,7 +49,7 @@ class RunSummary:
             not_run=result.not_run,
             planned=result.planned,
             rate=result.passed / result.total if result.total else None,
-            interval=result.interval if result.total else None,
+            interval=result.outer_interval,
             bounds=result.bounds,
             cost=result.total_cost,
         )

@@ -119,7 +119,7 @@ def test_a_run_that_is_not_complete_passes_no_gate():
     decided = gate([scores("a", "pp"), scores("b", "pp", not_run=3)])
 
     assert decided.passed is None
-    assert decided.reasons[-1] == "b: 3 not run"
+    assert decided.reasons[-1] == "b: 3 planned trials were not run"
 
 
 def test_false_alarms_of_the_gate_are_at_most_alpha_for_all_candidates_together():

@@ -88,7 +88,7 @@ def _document(
 
 
 def _metric(result: EvalResult, manifest: Mapping[str, JSON]) -> dict[str, JSON]:
-    low, high = result.interval or (0.0, 1.0)
+    low, high = result.outer_interval or (0.0, 1.0)
     worst, best = result.bounds
     counts = {
         "passed": result.passed,
