@@ -340,7 +340,7 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
-            **({"graded_again_by": None} if "graded_again_by" in known else {}),
+            **({"graded_again": None} if "graded_again" in known else {}),
         }
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))

@@ -14,7 +14,13 @@ from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.data.predictions import read_predictions
 from chimera.eval.harness import Planned
-from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
+from chimera.eval.run import (
+    PreparedRun,
+    RunSettings,
+    choose_backend,
+    judged_by,
+    stored_settings,
+)
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
@@ -115,7 +121,9 @@ def grade_again(
     with held(store.path) if keep else nullcontext():
         left = 0  # verdicts that the earlier grader gave
         if keep:
-            store.set_manifest({"graded_again_by": f"{benchmark.grader_version}, in part"})
+            store.set_manifest(
+                {"graded_again": {**judged_by(benchmark), "grader": "two in one run"}}
+            )
         for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
             if regraded is None:
                 continue
@@ -126,7 +134,7 @@ def grade_again(
             left += regraded.after.verdict is None and regraded.before.verdict is not None
             yield regraded
         if keep and not left:
-            store.set_manifest({"graded_again_by": benchmark.grader_version})
+            store.set_manifest({"graded_again": judged_by(benchmark)})
 
 
 def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:

@@ -426,7 +426,8 @@ def until_decided(
         scores = RunScores.of(store)
     if scores.benchmark != benchmark.name():
         raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
-    _check_basis(settings, benchmark, scores)
+    if unlike := differences([scores, replace(scores, basis=judged_by(benchmark))]):
+        raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
     rates = {task: (count.rate, count.highest_rate) for task, count in scores.tasks.items()}
     seed = settings.seed or 0
     order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
@@ -437,14 +438,12 @@ def until_decided(
     return order, UntilDecided(test, rates, ids, samples=settings.samples)
 
 
-def _check_basis(settings: RunSettings, benchmark: Benchmark[Any], scores: RunScores) -> None:
-    """A run that was judged by other rules, or on other data, decides nothing."""
+def judged_by(benchmark: Benchmark[Any]) -> dict[str, JSON]:
+    """What must be the same for verdicts to be comparable."""
     own: dict[str, JSON] = {"grader": benchmark.grader_version, "options": benchmark.options()}
     if isinstance(benchmark, DatasetBenchmark):
         own["data set"] = benchmark.dataset_digest()
-    here = replace(scores, name="this run", basis=own)
-    if unlike := differences([scores, here]):
-        raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
+    return own
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:

@@ -98,7 +98,7 @@ class Together:
         return Shape(
             tuple(c / n for c, n in zip(passed, trials, strict=True)),
             tuple((c + e) / n for c, n, e in zip(passed, trials, errors, strict=True)),
-            errors,
+            tuple(errors),
             row[end],
             tuple(row[end + 1 :]),
         )

@@ -57,7 +57,8 @@ CREATE TABLE trial (
     status INTEGER NOT NULL, reason INTEGER NOT NULL, corrected INTEGER, cost REAL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
     steps INTEGER NOT NULL, seconds REAL NOT NULL, started REAL NOT NULL,
-    rewarded INTEGER NOT NULL, uncontrolled INTEGER NOT NULL, mark INTEGER NOT NULL
+    rewarded INTEGER NOT NULL, ground INTEGER NOT NULL, proofs INTEGER NOT NULL,
+    mark INTEGER NOT NULL
 );
 CREATE INDEX trial_of_task ON trial (task, sample);
 CREATE TABLE reason (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -68,7 +69,7 @@ CREATE TEMP TABLE batch (
     id INTEGER PRIMARY KEY, name TEXT, sample INTEGER, status INTEGER, reason INTEGER,
     corrected INTEGER, cost REAL, input_tokens INTEGER, output_tokens INTEGER,
     cached_tokens INTEGER, steps INTEGER, seconds REAL, started REAL, rewarded INTEGER,
-    uncontrolled INTEGER, mark INTEGER
+    ground INTEGER, proofs INTEGER, mark INTEGER
 )
 """
 _SUMS = (
@@ -93,6 +94,8 @@ SELECT t.id, t.task_id, t.sample, t.status, substr(t.why, 1, 400), t.error_bound
     CASE WHEN length(v.metrics) BETWEEN 3 AND 4000 THEN v.metrics END, positive, negative, {_MARK}
 {_FROM}
 """
+
+
 class _Read(NamedTuple):
     id: Count
     task_id: str
@@ -114,10 +117,46 @@ class _Read(NamedTuple):
     mark: Count
 
     @property
-    def uncontrolled(self) -> bool:
-        """Whether no known answer stands behind the verdict."""
-        needed = {"passed": self.negative, "failed": self.positive}
-        return self.status in needed and needed[self.status] in (None, "none", "off")
+    def ground(self) -> str:
+        """What stands behind the verdict: one of `GROUNDS`."""
+        return ground_of(self.status, self.positive, self.negative)
+
+
+#: What stands behind a trial's verdict, or why it has none: see docs/controls.md.
+GROUNDS = ("", "held", "uninformative", "uncontrolled", "unneeded", "withheld", "contrary")
+#: What else the metrics of a verdict say of how it was reached, a bit for each.
+PROOFS = ("tampering", "twinned", "untwinned", "handles", "inexact", "process")
+
+
+def ground_of(
+    status: StoredStatus, positive: ControlStatus | None, negative: ControlStatus | None
+) -> str:
+    """By what the reference and doing nothing came to where the trial was graded."""
+    if status not in ("passed", "failed"):
+        return "withheld" if positive is not None else ""
+    needed, must = (negative, "failed") if status == "passed" else (positive, "passed")
+    if needed in (None, "none", "off"):
+        return "uncontrolled"
+    if needed == "unneeded":
+        return "unneeded"
+    if needed == must:
+        return "held"
+    return "uninformative" if needed == "passed" else "contrary"
+
+
+def _proofs(metrics: Mapping[str, JSON], *, passed: bool) -> int:
+    twin = metrics.get("twin") if passed else None
+    counted = isinstance(twin, dict)
+    twinned = isinstance(twin, dict) and isinstance(twin.get("twinned"), int) and twin["twinned"]
+    said = (
+        metrics.get("tampering") is True,
+        bool(twinned),
+        counted and not twinned,
+        bool(metrics.get("handles")),
+        bool(metrics.get("inexact")),
+        metrics.get("isolation") == "process",
+    )
+    return sum(1 << place for place, is_so in enumerate(said) if is_so)
 
 
 class Totals(msgspec.Struct):
@@ -205,6 +244,7 @@ class Index:
         if not _same(connection, store):
             _empty(connection)
             self._read(connection, store, told)
+        _keep(connection, {"controls": store.control_counts()})
         _keep(connection, {"summary": summarise(self), "state": state})
 
     def _read(
@@ -428,7 +468,7 @@ class _Adding:
         execute = self._connection.execute
         execute("DELETE FROM batch")
         self._connection.executemany(
-            f"INSERT INTO batch VALUES ({', '.join('?' * 16)})", map(self._row, batch)
+            f"INSERT INTO batch VALUES ({', '.join('?' * 17)})", map(self._row, batch)
         )
         more = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
         execute(
@@ -439,7 +479,7 @@ class _Adding:
         execute(
             "INSERT INTO trial SELECT b.id, task.id, sample, status, reason, corrected, b.cost, "
             "input_tokens, output_tokens, cached_tokens, b.steps, b.seconds, started, rewarded, "
-            "uncontrolled, mark "
+            "ground, proofs, mark "
             "FROM batch b JOIN task USING (name)"
         )
         self._connection.executemany(
@@ -449,12 +489,12 @@ class _Adding:
     def _row(self, trial: _Read) -> tuple[Any, ...]:
         if trial.status != _told_status(trial):
             raise self._store.contradiction()
-        corrected = self._count(trial.metrics) if trial.metrics else None
+        corrected, proofs = self._count(trial) if trial.metrics else (None, 0)
         return (
             *(trial.id, trial.task_id, trial.sample, _CODES[trial.status], self._reason(trial)),
             *(corrected, trial.cost, trial.input_tokens, trial.output_tokens),
             *(trial.cached_tokens, trial.steps, trial.seconds, trial.started),
-            *(int(trial.negative == "passed"), int(trial.uncontrolled), trial.mark),
+            *(int(trial.negative == "passed"), GROUNDS.index(trial.ground), proofs, trial.mark),
         )
 
     def _reason(self, trial: _Read) -> int:
@@ -465,9 +505,9 @@ class _Adding:
             text = "other reasons"
         return self._reasons.setdefault(text, len(self._reasons))
 
-    def _count(self, text: str) -> int | None:
-        """Add a verdict's metrics to the sums; returned is what the corrected rule says."""
-        metrics = self._store.decode(text)
+    def _count(self, trial: _Read) -> tuple[int | None, int]:
+        """Add a verdict's metrics to the sums; what the corrected rule and the proofs say."""
+        metrics = self._store.decode(trial.metrics or "{}")
         for key, value in metrics.items():
             totals = self._progress.metrics.get(key)
             if totals is None:
@@ -476,7 +516,8 @@ class _Adding:
                 totals = self._progress.metrics[key] = Totals()
             _count_value(totals, value)
         corrected = metrics.get("corrected")
-        return int(corrected) if isinstance(corrected, bool) else None
+        ruled = int(corrected) if isinstance(corrected, bool) else None
+        return ruled, _proofs(metrics, passed=trial.status == "passed")
 
 
 def _count_value(totals: Totals, value: JSON) -> None:

@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chimera.eval.runs import stats
 from chimera.types import JSON
-from chimera.view.index import Index
+from chimera.view.index import GROUNDS, PROOFS, STATUSES, Index
 
 BUCKETS = 60
 COST_PARTS = 8
@@ -196,11 +196,13 @@ def _totals(index: Index) -> dict[str, JSON]:
         "total(cached_tokens), total(steps), min(nullif(started, 0)), max(started + seconds), "
         "total(corrected IS NOT NULL), total(corrected), "
         "total(status = 0 AND corrected IS NOT NULL), total(rewarded), "
-        "total(rewarded AND status = 0), total(uncontrolled) FROM trial"
+        "total(rewarded AND status = 0) FROM trial"
     )
     ((total, passed, failed, error, waiting, cost, priced, *rest),) = index.rows(query)
-    fed, said, cached, steps, first, last, known, corrected, official, *controls = rest
-    rewarded, uninformative, uncontrolled = map(int, controls)
+    fed, said, cached, steps, first, last, known, corrected, official, rewarded, uninformative = (
+        rest
+    )
+    rests = _rests(index)
     changed = total and known and corrected != official
     return {
         "total": total,
@@ -214,12 +216,26 @@ def _totals(index: Index) -> dict[str, JSON]:
         "first": first,
         "last": last,
         "corrected_rate": (passed - official + corrected) / total if changed else None,
-        "uninformative": uninformative,
+        "uninformative": int(uninformative),
         "informative_rate": (passed - uninformative) / (total - rewarded)
         if rewarded and total > rewarded
         else None,
-        "uncontrolled": uncontrolled,
+        "uncontrolled": sum(rests.get(f"uncontrolled-{status}", 0) for status in STATUSES[:2]),
+        "rests": rests,
+        "controls": index.fact("controls") or [],
     }
+
+
+def _rests(index: Index) -> dict[str, int]:
+    """How many trials rest on what: `held-passed`, `withheld`, `tampering`, …"""
+    query = "SELECT ground, status, count(*) FROM trial WHERE ground GROUP BY 1, 2"
+    found = {
+        f"{GROUNDS[ground]}-{STATUSES[status]}" if status < 2 else GROUNDS[ground]: count
+        for ground, status, count in index.rows(query)
+    }
+    bits = ", ".join(f"total(proofs >> {place} & 1)" for place in range(len(PROOFS)))
+    (proofs,) = index.rows(f"SELECT {bits} FROM trial")
+    return found | {name: int(count) for name, count in zip(PROOFS, proofs, strict=True) if count}
 
 
 def _reasons(index: Index) -> list[JSON]:
@@ -259,7 +275,7 @@ def _timeline(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
 
 
 def _by_cost(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
-    """Trials in parts of about the same size, the cheapest first: what each cost, and how many passed.
+    """Trials in parts of about one size, the cheapest first: what each cost, and how many passed.
 
     Trials of the same cost are in one part, and an interval is that of as many tasks as are in it.
     """

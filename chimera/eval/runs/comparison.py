@@ -87,11 +87,14 @@ class RunScores:
 
 
 def basis_of(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
+    """By what a run was judged: as it was made, or when it was graded again."""
     identity, dataset = manifest.get("identity", {}), manifest.get("dataset")
+    again = manifest.get("graded_again")
     return {
         "data set": dataset.get("sha256") if isinstance(dataset, Mapping) else None,
-        "grader": manifest.get("graded_again_by") or identity.get("grader"),
+        "grader": identity.get("grader"),
         "options": identity.get("options"),
+        **(again if isinstance(again, Mapping) else {}),
     }
 
 
@@ -320,7 +323,7 @@ def differences(runs: Sequence[RunScores]) -> list[str]:
     """What the runs were not judged alike by; of what only some runs say, that it is not known."""
     notes = []
     for what in ("data set", "grader", "options"):
-        known = [run.basis.get(what) if run.basis else None for run in runs]
+        known = [(run.basis or {}).get(what) for run in runs]
         if len({content_digest(value) for value in known if value is not None}) > 1:
             notes.append(f"the runs differ in their {what}: scores may not be comparable")
         elif None in known and any(value is not None for value in known):

@@ -154,9 +154,7 @@ class UntilDecided:
             outcomes = list(self._waiting.pop(self._next).values())
             least, most = self._against[self._next]
             passes, unknown = outcomes.count(True), outcomes.count(None)
-            self.test.add(
-                passes / len(outcomes) - most, (passes + unknown) / len(outcomes) - least
-            )
+            self.test.add(passes / len(outcomes) - most, (passes + unknown) / len(outcomes) - least)
             self._next = next(self._order, None)
         return self.reason
 
