@@ -32,11 +32,11 @@ def junit(store: RunStore) -> Iterator[str]:
     name = _attribute(result.benchmark)
     counts = (
         f'tests="{result.total + result.not_run}" failures="{result.failed}" '
-        f'errors="{result.errored}" skipped="{result.not_run}" time="{_seconds(store):.3f}"'
+        f'errors="{result.errored}" time="{_seconds(store):.3f}"'
     )
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name="chimera" {counts}>'
-    yield f"<testsuite name={name} {counts}>"
+    yield f'<testsuite name={name} {counts} skipped="{result.not_run}">'
     for trial in result.iter_results():
         yield from _test_case(trial, name)
     for task, sample in _not_run(store):
@@ -137,7 +137,7 @@ def step_summary(result: EvalResult, headline: str) -> str:
 
 
 def _title(task: str, sample: int) -> str:
-    return f"{task}#{sample}" if sample else task
+    return f"{task}#{sample}" if sample else task or "(no name)"
 
 
 def _not_run(store: RunStore) -> Iterator[tuple[str, int]]:

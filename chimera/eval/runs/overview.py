@@ -18,7 +18,8 @@ from chimera.eval.values import content_digest
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in a list; `rate` is over all its trials, one without a verdict as not passed."""
+    """A run in a list; `rate` is over all its trials, one without a verdict as not passed, and None
+    where none has one."""
 
     run: str
     benchmark: str
@@ -52,7 +53,7 @@ class RunSummary:
             errored=result.errored,
             not_run=result.not_run,
             planned=result.planned,
-            rate=result.passed / result.total if result.total else None,
+            rate=result.pass_rate,
             interval=result.outer_interval,
             bounds=result.bounds,
             cost=result.total_cost,
