@@ -322,7 +322,9 @@ def _sentence(pair: Mapping[str, JSON]) -> str:
     seen = pair["detectable"]
     beyond = f"; so many tasks seldom show one below {seen * 100:.1f} points" if seen else ""
     errors = (
-        f" Trials without a verdict leave from {least} to {most} open." if least != most else ""
+        f" By what trials without a verdict were, {second} passed {least} to {most} points more."
+        if least != most
+        else ""
     )
     return (
         f"No difference between {first} and {second} is shown on the {pair['tasks']:,} tasks they "

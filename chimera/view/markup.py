@@ -63,7 +63,7 @@ def _shown(value: Any) -> Any:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    return "–" if share is None else f"{share * 100:.{digits}f} %"
+    return "–" if share is None else f"{share * 100:.{digits}f}\u00a0%"
 
 
 def points(share: float) -> str:
