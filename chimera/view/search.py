@@ -13,6 +13,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from chimera.errors import UsageError
 from chimera.eval.runs.store import Count, RunStore
 from chimera.text import one_line
 from chimera.types import JSON, Step
@@ -158,7 +159,7 @@ def search_page(run: Run, text: str, start: int = 0) -> dict[str, JSON]:
     words = _words_of(run)
     query = " ".join(f'"{word}"' for word in asked) + ("*" if asked else "")
     found = words.found(query, start) if asked else []
-    hits = (_hit(run, place, asked) for _, place in found[:HITS])
+    hits = (_hit_if_there(run, place, asked) for _, place in found[:HITS])
     total = run.index.rows("SELECT max(id) FROM trial")[0][0] or 0
     return {
         "run": run.name,
@@ -171,6 +172,14 @@ def search_page(run: Run, text: str, start: int = 0) -> dict[str, JSON]:
         "trials": total,
         "fault": words.fault,
     }
+
+
+def _hit_if_there(run: Run, place: _Place, words: Sequence[str]) -> JSON:
+    """None of a trial that is gone: the run was replaced, and is not counted anew yet."""
+    try:
+        return _hit(run, place, words)
+    except UsageError:
+        return None
 
 
 def _hit(run: Run, place: _Place, words: Sequence[str]) -> JSON:
