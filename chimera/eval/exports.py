@@ -23,7 +23,7 @@ from chimera.eval.runs.formats.tables import csv_lines, write_parquet
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import TrialRecord
+from chimera.eval.values import TrialRecord, content_digest
 from chimera.text import did_you_mean, file_name
 from chimera.types import JSON
 
@@ -155,10 +155,14 @@ def _every_eval_ever(store: RunStore, folder: Path) -> list[Path]:
 def _trajectories(store: RunStore, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {**store.manifest(), "run": Path(store.path).stem}
+    taken: dict[str, str] = {}
     for record in store.records(whole=True):
         document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
         content = msgspec.json.format(msgspec.json.encode(document))
-        (folder / f"{file_name(record.task_id)}-{record.sample}.json").write_bytes(content)
+        name = file_name(record.task_id)
+        if taken.setdefault(name.lower(), record.task_id) != record.task_id:
+            name += f"-{content_digest(record.task_id)[:12]}"  # a/b and a_b are two tasks
+        (folder / f"{name}-{record.sample}.json").write_bytes(content)
     return []
 
 

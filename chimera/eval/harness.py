@@ -261,7 +261,8 @@ class Harness:
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
             return None
-        return self.until.add(record.task_id, record.sample, passed=record.passed)
+        passed = None if record.verdict is None else record.passed
+        return self.until.add(record.task_id, record.sample, passed=passed)
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -348,6 +349,7 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
+            **({"graded_again": None} if "graded_again" in known else {}),
         }
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))

@@ -10,7 +10,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -33,7 +33,7 @@ from chimera.eval.preflight import (
     runnable,
 )
 from chimera.eval.registry import benchmark_class, create_benchmark
-from chimera.eval.runs.comparison import RunScores
+from chimera.eval.runs.comparison import RunScores, differences
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
@@ -436,7 +436,9 @@ def until_decided(
         scores = RunScores.of(store)
     if scores.benchmark != benchmark.name():
         raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
-    rates = {task: count.rate for task, count in scores.tasks.items()}
+    if unlike := differences([scores, replace(scores, basis=judged_by(benchmark))]):
+        raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
+    rates = {task: (count.rate, count.highest_rate) for task, count in scores.tasks.items()}
     seed = settings.seed or 0
     order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
     if not order or order[0]["id"] not in rates:
@@ -444,6 +446,14 @@ def until_decided(
     test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
     ids = [task["id"] for task in order]
     return order, UntilDecided(test, rates, ids, samples=settings.samples)
+
+
+def judged_by(benchmark: Benchmark[Any]) -> dict[str, JSON]:
+    """What must be the same for verdicts to be comparable."""
+    own: dict[str, JSON] = {"grader": benchmark.grader_version, "options": benchmark.options()}
+    if isinstance(benchmark, DatasetBenchmark):
+        own["data set"] = benchmark.dataset_digest()
+    return own
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
