@@ -14,7 +14,7 @@ install -d -o postgres -g postgres /var/run/postgresql
 cd /
 if [ ! -s "$data/PG_VERSION" ]; then
     echo "${POSTGRES_PASSWORD:-}" >/tmp/password
-    $as initdb -D "$data" -U "$user" --pwfile=/tmp/password --auth-host=scram-sha-256 --auth-local=trust
+    $as initdb -D "$data" -U "$user" --pwfile=/tmp/password --auth-host=scram-sha-256 --auth-local=trust --no-sync
     rm /tmp/password
     echo 'host all all all scram-sha-256' >>"$data/pg_hba.conf"
     $as pg_ctl -D "$data" -o "-c listen_addresses=''" -w start

@@ -40,6 +40,8 @@ def opened(
         env.close()
         raise UsageError("tests can start containers in Docker alone: --environment docker")
     door.container = inside.container
+    # without a network nobody else says where the name of the machine leads
+    env.run_command('echo "127.0.0.1 $(hostname)" >> /etc/hosts')
     return MachineWithDoor(env, door)
 
 
