@@ -126,10 +126,18 @@ RULES: Mapping[str, Callable[[str, str], bool]] = {
 }
 
 
+def compares() -> bool:
+    """Whether the packages do what the rules need: a gold answer passes without them."""
+    rules = (prm800k_equal, math_verify_equal)
+    return all(
+        rule("2*sqrt(2)", "\\sqrt{8}") and not rule("2*sqrt(2)", "\\sqrt{9}") for rule in rules
+    )
+
+
 def main(cpu_seconds: int, memory_bytes: int) -> None:
     logging.disable(logging.CRITICAL)
-    import math_verify  # noqa: F401 - loaded before the limits, once for all requests
-
+    if not compares():  # loads all packages before the limits, once for all requests
+        sys.exit("the packages that compare answers are broken")
     resource.setrlimit(resource.RLIMIT_AS, (memory_bytes, memory_bytes))
     _, hard = resource.getrlimit(resource.RLIMIT_CPU)
     replies = sys.stdout
