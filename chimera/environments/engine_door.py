@@ -181,7 +181,7 @@ class EngineDoor:
 
     def _seen(self, container: Mapping[str, Any]) -> bytes:
         """A container whose ports are published to the machine that the tests run on."""
-        exposed = {port: {} for port in self.made[container["Id"]]}
+        exposed: dict[str, Any] = {port: {} for port in self.made[container["Id"]]}
         ports = {
             port: [{"HostIp": "127.0.0.1", "HostPort": port.partition("/")[0]}] for port in exposed
         }

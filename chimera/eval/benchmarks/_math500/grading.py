@@ -8,10 +8,11 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass
+from functools import cache
 from importlib.util import find_spec
 
-from chimera.errors import UsageError
-from chimera.eval.benchmarks._math500.rules import equal
+from chimera.errors import GraderError, UsageError
+from chimera.eval.benchmarks._math500.rules import compares, equal
 from chimera.eval.kits.apart import Ended, apart
 
 PACKAGES = ("math_verify", "pylatexenc", "sympy")
@@ -41,6 +42,7 @@ def compare_by(given: str, gold: str, rules: Collection[str]) -> dict[str, Equal
             f"comparing mathematical answers needs {', '.join(missing)}\n"
             "  Install it: pip install 'chimera-eval[math]'"
         )
+    _require_working_packages()
     try:
         found = apart(equal, list(rules), given, gold, modules=("math_verify",))
         return {rule: Equality(found[rule]) for rule in rules}
@@ -48,3 +50,13 @@ def compare_by(given: str, gold: str, rules: Collection[str]) -> dict[str, Equal
         if len(rules) == 1:
             return {rule: Equality(False, limit=str(end)) for rule in rules}
         return {rule: compare(given, gold, rule=rule) for rule in rules}
+
+
+@cache
+def _require_working_packages() -> None:
+    try:
+        work = apart(compares, modules=("math_verify",))
+    except Ended as end:
+        raise GraderError(f"comparing two known answers ended with: {end}") from end
+    if not work:
+        raise GraderError("the packages that compare mathematical answers are broken")

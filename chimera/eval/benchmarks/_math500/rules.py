@@ -122,3 +122,11 @@ RULES: Mapping[str, Callable[[str, str], bool]] = {
 def equal(rules: list[str], given: str, gold: str) -> dict[str, bool]:
     """What each rule says."""
     return {rule: RULES[rule](given, gold) for rule in rules}
+
+
+def compares() -> bool:
+    """Whether the packages do what the rules need: a gold answer passes without them."""
+    rules = (prm800k_equal, math_verify_equal)
+    return all(
+        rule("2*sqrt(2)", "\\sqrt{8}") and not rule("2*sqrt(2)", "\\sqrt{9}") for rule in rules
+    )
