@@ -1,84 +1,121 @@
-"""Which SWE-bench instances can be trusted on this machine: gold passes, nothing and less do not.
+"""Prove instances of SWE-bench, Verified or SWT-Bench on this machine, one line of JSON for each.
 
-    python scripts/swe_bench_admission.py results.jsonl [--environment docker] [INSTANCE…]
+    python scripts/swe_bench_admission.py results.jsonl --repositories CLONES [INSTANCE…]
 
-Goes on where an earlier run with the same file stopped. `--record FILE` writes the admitted ids in
-the form that tests/eval/benchmarks/vectors/swe_bench_rebuilt.json has.
+Gold must pass, nothing and mutants of the gold must not. Goes on where an earlier run with the same
+file stopped; `--minutes` ends it between two instances. `--record` writes what the lines prove into
+the records that `chimera benchmarks` reads.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from chimera.errors import RunError
+from chimera.errors import ChimeraError
 from chimera.eval.benchmarks.swe_bench import SWEBench
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
+from chimera.eval.benchmarks.swt_bench import SWTBench
+from chimera.eval.controls import Controls, machine_store
+from chimera.eval.kits.repositories.built import build_failure
+from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark
 from chimera.eval.kits.repositories.swe_instance import SWEBenchTask
+from chimera.eval.proof.validate import validate
 from chimera.eval.trial import StartBackend
-from chimera.eval.values import Submission
+
+SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
+    "lite": (SWEBench, {}),
+    "verified": (SWEBenchVerified, {}),
+    "swt-lite": (SWTBench, {"split": "lite"}),
+    "swt-verified": (SWTBench, {"split": "verified"}),
+}
 
 
-def outcome(
-    benchmark: SWEBench, task: SWEBenchTask, submission: Submission, backend: str
-) -> object:
+def proven(
+    benchmark: InstanceBenchmark, task: SWEBenchTask, backend: str, mutants: int
+) -> dict[str, Any]:
+    """The line of one instance: its answers with their verdicts, and where they were graded."""
+    instance, started = task["instance"], time.monotonic()
+    line: dict[str, Any] = {
+        "task": task["id"],
+        "version": instance.version,
+        "environment": backend,
+    }
     try:
-        with benchmark.open_grading_environment(task, StartBackend(backend)) as env:
-            verdict = benchmark.grade(task, submission, env)
-    except RunError as error:
-        return {"passed": None, "why": f"{error.boundary}: {error}"}
-    return {"passed": verdict.passed, "why": verdict.why, "metrics": dict(verdict.metrics)}
+        setup = benchmark.setup_of(instance)
+        tree, packages = setup.tree(), setup.environment()
+        line["exact"], line["missing_pins"] = tree.exact, list(packages.missing)
+        line["python"] = [instance.python, packages.version]
+        line["build_failure"] = build_failure(tree.path)
+        start = StartBackend(backend)
+        report = validate(benchmark, start, mutants=mutants, workers=1, tasks=[task])
+        controls = Controls(store=machine_store())
+        nothing = [*controls.make_all(benchmark, [task], start, workers=1, answers=("nothing",))]
+    except ChimeraError as error:
+        return {**line, "error": str(error)}
+    answers = [
+        {"answer": check.answer, "status": check.status, "why": check.why[:200]}
+        for check in report.checks
+    ]
+    answers += [{"answer": c.answer, "status": c.status, "why": c.why[:200]} for c in nothing]
+    twins = report.counts().get("twins", {})
+    seconds = round(time.monotonic() - started, 1)
+    return {**line, "answers": answers, "twins": twins, "seconds": seconds}
 
 
-def examined(benchmark: SWEBench, task: SWEBenchTask, backend: str) -> dict[str, object]:
-    gold = benchmark.gold(task)
-    assert gold is not None
-    runs = {"gold": outcome(benchmark, task, gold, backend)}
-    for number, mutant in enumerate(benchmark.mutants(task)):
-        runs[f"mutant{number}"] = outcome(benchmark, task, mutant, backend)
-    return {"id": task["id"], "environment": backend, "runs": runs}
+def named_value(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
-def admitted(line: dict[str, dict[str, dict[str, object]]]) -> bool:
-    runs = line["runs"]
-    others = [run["passed"] for name, run in runs.items() if name != "gold"]
-    return runs["gold"]["passed"] is True and all(passed is False for passed in others)
-
-
-def base_files(line: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
-    """Of the files that the row's patches change: how many are known to be the base commit's."""
-    known = line["runs"]["gold"].get("metrics", {}).get("base_files")
-    return f"(base files: {known})" if known else ""
+def wanted(options: argparse.Namespace) -> Iterator[tuple[str, InstanceBenchmark, SWEBenchTask]]:
+    """The instances in the order in which they were named, once for each suite that has them."""
+    settings: dict[str, Any] = dict(map(named_value, options.option))
+    if options.repositories:
+        settings |= {"source": "git", "repositories": options.repositories}
+    suites = []
+    for name in options.suite:
+        kind, own = SUITES[name]
+        benchmark = kind(**own, **settings)
+        suites.append((name, benchmark, {task["id"]: task for task in benchmark.tasks()}))
+    names = options.instances or sorted({name for _, _, tasks in suites for name in tasks})
+    for name in names:
+        for suite, benchmark, tasks in suites:
+            if name in tasks:
+                yield suite, benchmark, tasks[name]
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("instances", nargs="*")
+    parser.add_argument("--suite", action="append", choices=SUITES)
     parser.add_argument("--environment", default="bubblewrap")
-    parser.add_argument("--base-image", default="debian:bookworm-slim")
-    parser.add_argument("--record", type=Path)
+    parser.add_argument("--repositories", help="a directory of clones")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--mutants", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
     options = parser.parse_intermixed_args()
+    options.suite = options.suite or ["lite", "verified"]
     known = options.results.read_text().splitlines() if options.results.exists() else []
-    lines = [json.loads(line) for line in known]
-    done = {line["id"] for line in lines}
-    for kind in (SWEBench, SWEBenchVerified):
-        benchmark = kind(images="local", base_image=options.base_image)
-        for task in benchmark.tasks():
-            wanted = task["id"] in options.instances or not options.instances
-            if not wanted or task["id"] in done or not task["instance"].requirement:
-                continue
-            done.add(task["id"])
-            line = examined(benchmark, task, options.environment)
-            lines.append(line)
-            with options.results.open("a") as stream:
-                stream.write(json.dumps(line) + "\n")
-            print(task["id"], "admitted" if admitted(line) else "not admitted", base_files(line))
-    if options.record:
-        record = json.loads(options.record.read_text()) if options.record.exists() else {}
-        record[options.environment] = sorted(line["id"] for line in lines if admitted(line))
-        options.record.write_text(json.dumps(record, indent=2) + "\n")
+    done = {(line["task"], line["environment"]) for line in map(json.loads, known)}
+    end = time.monotonic() + 60 * options.minutes
+    for suite, benchmark, task in wanted(options):
+        if (task["id"], options.environment) in done or time.monotonic() > end:
+            continue
+        done.add((task["id"], options.environment))
+        line = {"suite": suite, **proven(benchmark, task, options.environment, options.mutants)}
+        with options.results.open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+        shown = [f"{a['answer']} {a['status']}" for a in line.get("answers", ())]
+        print(task["id"], *shown, line.get("error", ""), line.get("seconds", ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -19,8 +19,10 @@ from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
 from chimera.eval.kits.repositories.benchmark import Reference
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
+from chimera.eval.kits.repositories.built import build_failure
 from chimera.eval.kits.repositories.patch_tests import grade_patch
 from chimera.eval.kits.repositories.swe_instance import SWEBenchInstance, SWEBenchTask
+from chimera.eval.kits.repositories.virtualenvs import minor
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -171,13 +173,18 @@ class SWEBench(InstanceBenchmark):
 
     def _rebuilt(self, instance: SWEBenchInstance) -> Mapping[str, JSON]:
         """What a reader must know of an environment that is not the official image."""
-        missing = self.setup_of(instance).environment().missing
+        setup = self.setup_of(instance)
+        packages, tree = setup.environment(), setup.tree()
         notes: dict[str, JSON] = {"environment": "rebuilt"}
-        if (tree := self.setup_of(instance).tree().rebuilt()) is not None:
-            known, files = tree.known_files(instance.patch, instance.test_patch)
+        if (rebuilt := tree.rebuilt()) is not None:
+            known, files = rebuilt.known_files(instance.patch, instance.test_patch)
             notes["base_files"] = f"{known} of {files}"
-        if missing:
-            notes["missing_pins"] = list(missing)
+        if packages.missing:
+            notes["missing_pins"] = list(packages.missing)
+        if minor(packages.version) != minor(instance.python):
+            notes["python"] = f"{packages.version}, not {instance.python}"
+        if failure := build_failure(tree.path):
+            notes["build"] = failure
         return notes
 
     def graded_as(self) -> str:

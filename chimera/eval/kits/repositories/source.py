@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -22,7 +22,7 @@ from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.repositories import package_index
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
-RECIPE = 1
+RECIPE = 2
 METADATA = ".chimera-metadata"
 _SYMPY_RUNNER = Path(__file__).with_name("programs") / "sympy_test.py"
 
@@ -72,15 +72,13 @@ class GitRepository:
 
     def write(self, target: Path) -> None:
         mirror = self._mirror()
-        archive = subprocess.run(
-            ["git", "-C", str(mirror), "archive", "--format=tar", self.commit],
-            capture_output=True,
-            timeout=600,
-        )
-        if archive.returncode != 0:
-            reason = archive.stderr.decode("utf-8", "replace").strip()
-            raise EnvironmentFault(f"{self.location} has no commit {self.commit}: {reason}")
-        subprocess.run(["tar", "-x", "-C", str(target)], input=archive.stdout, check=True)
+        if _git(mirror, "cat-file", "-e", f"{self.commit}^{{commit}}", check=False) != 0:
+            raise EnvironmentFault(f"{self.location} has no commit {self.commit}")
+        index = {"GIT_INDEX_FILE": str(target.with_name("index"))}
+        tree = ["--work-tree", str(target.resolve()), "checkout", self.commit, "--", "."]
+        # not an archive, which leaves out what the project does not release
+        _git(mirror, "-c", "core.bare=false", *tree, variables=index)
+        Path(index["GIT_INDEX_FILE"]).unlink()
 
     def _mirror(self) -> Path:
         local = Path(self.location).expanduser()
@@ -239,6 +237,7 @@ def _prepare(source: Source, place: Path) -> None:
     _git(tree, "init", "--quiet", "--initial-branch=main")
     _git(tree, "add", "--all", "--force")
     _git(tree, "commit", "--quiet", "--no-verify", "--message=base")
+    _git(tree, "repack", "-a", "-d", "--quiet")
     exclude = "\n".join(["__pycache__", "*.pyc", ".pytest_cache", ".hypothesis", "node_modules"])
     (tree / ".git" / "info" / "exclude").write_text(exclude + "\n")
     commit = subprocess.run(
@@ -277,6 +276,7 @@ def _git(
     stdin: str | None = None,
     timeout: float = 600,
     check: bool = True,
+    variables: Mapping[str, str] | None = None,
 ) -> int:
     identity = {
         f"GIT_{role}_{field}": value
@@ -297,7 +297,7 @@ def _git(
         capture_output=True,
         text=True,
         timeout=timeout,
-        env={**os.environ, **identity, **quiet},
+        env={**os.environ, **identity, **quiet, **(variables or {})},
         check=False,
     )
     if check and done.returncode != 0:

@@ -135,7 +135,7 @@ class SWEBenchInstance:
                 "image (--environment docker), or a file eval_settings.jsonl beside the data"
             )
         source = self.source(kind, repositories)
-        return PythonSetup(source, self.python, self.pins, interpreters)
+        return PythonSetup(source, self.python, self.pins, interpreters, version=self.version)
 
     def plan(self, *, timeout: float, in_official_image: bool, rule: Version = "5.0") -> TestPlan:
         """How the instance is decided; outside the image tox is replaced by what it would run."""
