@@ -18,8 +18,8 @@ from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
 from chimera.eval.kits.repositories.benchmark import Reference
-from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
 from chimera.eval.kits.repositories.built import build_failure
+from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
 from chimera.eval.kits.repositories.patch_tests import grade_patch
 from chimera.eval.kits.repositories.swe_instance import SWEBenchInstance, SWEBenchTask
 from chimera.eval.kits.repositories.virtualenvs import minor
@@ -179,6 +179,8 @@ class SWEBench(InstanceBenchmark):
         if (rebuilt := tree.rebuilt()) is not None:
             known, files = rebuilt.known_files(instance.patch, instance.test_patch)
             notes["base_files"] = f"{known} of {files}"
+        if absent := tree.absent():
+            notes["absent_files"] = list(absent)
         if packages.missing:
             notes["missing_pins"] = list(packages.missing)
         if minor(packages.version) != minor(instance.python):

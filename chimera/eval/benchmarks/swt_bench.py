@@ -5,11 +5,14 @@ from __future__ import annotations
 import secrets
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from chimera.cache import digest
 from chimera.environments.base import Environment, Machine
 from chimera.environments.reopened import ReopenedMachine
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swt_bench.generated_tests import (
@@ -19,6 +22,7 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
     change_coverage,
     judge,
 )
+from chimera.eval.benchmarks._swt_bench.golden import golden_script, turned_tests, undirected
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.kits.patches import diffs
@@ -27,7 +31,7 @@ from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import Reference
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
-from chimera.eval.kits.repositories.patch_tests import run_plan
+from chimera.eval.kits.repositories.patch_tests import TestPlan, run_plan
 from chimera.eval.kits.repositories.swe_instance import (
     Annexes,
     SWEBenchInstance,
@@ -80,6 +84,13 @@ class SWTBench(InstanceBenchmark):
     option_type = SWTBenchOptions
     settings: SWTBenchOptions
 
+    @cached_property
+    def _pairs(self) -> dict[str, Pair | None]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_pairs"}
+
     def prompt(self) -> str:
         how = HOW[self.settings.mode].format(script=self.settings.reproduction_script)
         return PROMPT.replace("{how}", how)
@@ -115,21 +126,35 @@ class SWTBench(InstanceBenchmark):
         return Reference(instance.test_patch, instance.test_patch, instance.fail_to_pass)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
-        """The golden test patch; there is none for reproduction scripts."""
+        """The golden test patch, or a script that runs what it brings."""
+        instance = task["instance"]
         if self.settings.mode == "reproduction":
-            return None
-        return Submission(text=task["instance"].test_patch, form="model_patch")
+            return self._script(golden_script(instance, self._plan(instance).command))
+        return Submission(text=instance.test_patch, form="model_patch")
 
     def untouched(self, task: SWEBenchTask, env: Environment) -> Submission:
         """A test of nothing: it fails neither without the fix nor with it."""
+        if self.settings.mode == "reproduction":
+            return self._script("print('nothing')\n")
         test = "def test_nothing():\n    pass\n"
         return Submission(new_file("tests/test_chimera_untouched.py", test), "model_patch")
 
     def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
-        yield Submission(form="model_patch")
-        created = [f for f in diffs.parse(task["instance"].test_patch) if f.old is None and f.new]
-        if not created:
-            yield Submission(text=task["instance"].patch, form="model_patch")
+        """Golden tests that expect what is not so, and the fix in place of tests."""
+        instance = task["instance"]
+        if self.settings.mode == "reproduction":
+            yield self._script("raise SystemExit(1)\n")
+            command = self._plan(instance).command
+            turned = (replace(instance, test_patch=p) for p in turned_tests(instance.test_patch))
+            yield from (self._script(golden_script(each, command)) for each in turned)
+            return
+        for patch in turned_tests(instance.test_patch):
+            yield Submission(text=patch, form="model_patch")
+        if not any(f.old is None and f.new for f in diffs.parse(instance.test_patch)):
+            yield Submission(text=instance.patch, form="model_patch")
+
+    def _script(self, content: str) -> Submission:
+        return Submission(new_file(self.settings.reproduction_script, content), "model_patch")
 
     def attacks(self, task: SWEBenchTask) -> Iterable[tuple[str, Submission]]:
         for name, content in hostile_tests(task["instance"].patch):
@@ -156,7 +181,7 @@ class SWTBench(InstanceBenchmark):
             raise differs(compared.doubtful[0])
         if submitted is None:
             return Verdict(False, "the patch does not apply", metrics={"patch_applied": False})
-        base = self._pair(task, env, patch, "")
+        base = self._known_pair(task, env, patch, "")
         assert base is not None
         judgement = judge(submitted, base)
         metrics: dict[str, JSON] = {
@@ -170,7 +195,8 @@ class SWTBench(InstanceBenchmark):
             **compared.metrics(),
         }
         if self.settings.coverage and self.settings.mode == "unit_test":
-            gold = self._pair(task, env, instance.test_patch, instance.test_patch)
+            golden = instance.test_patch
+            gold = submitted if patch == golden else self._known_pair(task, env, golden, golden)
             if gold is None:
                 raise GraderError("the golden test patch does not apply to the base commit")
             fix = _as_applied(env, instance.patch)
@@ -189,6 +215,16 @@ class SWTBench(InstanceBenchmark):
             "after": dict(submitted.post.statuses),
         }
         return Verdict(not why, why, metrics=metrics, evidence=evidence)
+
+    def _known_pair(
+        self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
+    ) -> Pair | None:
+        """A pair without anything of the submission's, run once for all of the same files."""
+        files = directives(directed_by, task["instance"].repo)
+        key = digest(task["id"], files, tests, unwrapped(env).name)
+        if key not in self._pairs:
+            self._pairs[key] = self._pair(task, env, directed_by, tests)
+        return self._pairs[key]
 
     def _pair(
         self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
@@ -226,7 +262,7 @@ class SWTBench(InstanceBenchmark):
                 return Run()
             return Run({"reproduction_script": "FAILED" if result.exit_code else "PASSED"})
         instance = task["instance"]
-        plan = instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
+        plan = self._plan(instance)
         plan = replace(plan, command=_directed(plan.command, instance, directed_by))
         if not measured:
             return Run(run_plan(plan, env).trusted())
@@ -234,6 +270,9 @@ class SWTBench(InstanceBenchmark):
         tool = self._tool(task)
         run = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
         return Run(run.trusted(), tool.read(env, TESTBED))
+
+    def _plan(self, instance: SWEBenchInstance) -> TestPlan:
+        return instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
 
     def graded_as(self) -> str:
         return "logic-star-ai/swt-bench (July 2026), logs as swebench 5.0"
@@ -324,11 +363,7 @@ def _as_applied(env: ReopenedMachine, patch: str) -> str:
 
 def _directed(command: str, instance: SWEBenchInstance, directed_by: str) -> str:
     """The test command over the test files that a patch touches instead of the official ones."""
-    official = directives(instance.test_patch, instance.repo)
-    stem = command
-    for name in official:
-        stem = stem.replace(f" {name}", "")
-    return " ".join([stem, *directives(directed_by, instance.repo)])
+    return " ".join([undirected(command, instance), *directives(directed_by, instance.repo)])
 
 
 def _why(judgement: Judgement) -> str:

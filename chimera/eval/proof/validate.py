@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.controls import WHOLE, Controls, machine_store, tests_of
+from chimera.eval.controls import WHOLE, Controls, Untouched, machine_store, tests_of
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, TrialRecord
@@ -177,7 +177,8 @@ def _jobs(
             yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start), repeat)
         else:
             report.ungolded += 1
-        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start), repeat)
+        nothing = Untouched() if benchmark.has_untouched(task) else NopAgent()
+        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, nothing, start), repeat)
         for number, wrong in enumerate(islice(benchmark.mutants(task), mutants)):
             yield _Job("mutant", number, TrialSpec(benchmark, task, number, Stored(wrong), start))
 

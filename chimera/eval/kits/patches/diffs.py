@@ -33,7 +33,9 @@ class Hunk:
         """The hunk with another body, counted anew."""
         head = _HUNK_START.match(self.text)
         assert head is not None
-        old, new = (sum(line[:1] in signs for line in lines) for signs in (("", " ", "-"), ("", " ", "+")))
+        old, new = (
+            sum(line[:1] in signs for line in lines) for signs in (("", " ", "-"), ("", " ", "+"))
+        )
         title = self.text[head.end() :].partition("\n")[0]
         text = f"@@ -{head[1]},{old} +{head[3]},{new} @@{title}\n"
         return _hunk(text + "".join(f"{line}\n" for line in lines))

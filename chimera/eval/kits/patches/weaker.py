@@ -159,4 +159,6 @@ def _with(files: Sequence[diffs.FilePatch], run: _Run, lines: Sequence[str]) -> 
     body = [*old.lines[: run.start], *lines, *old.lines[run.start + len(run.lines) :]]
     hunks = [*file.hunks]
     hunks[run.hunk] = old.with_lines(body)
-    return diffs.join([*files[: run.file], replace(file, hunks=tuple(hunks)), *files[run.file + 1 :]])
+    return diffs.join(
+        [*files[: run.file], replace(file, hunks=tuple(hunks)), *files[run.file + 1 :]]
+    )

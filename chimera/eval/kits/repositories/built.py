@@ -118,9 +118,9 @@ def _has_extensions(tree: Path) -> bool:
         return False
     packages = [path.parent for path in tree.glob("*/__init__.py")]
     packages += [path.parent for path in tree.glob("*/*/__init__.py")]
-    return any(path.suffix in EXTENSIONS for package in packages for path in package.rglob("*")) or (
-        (tree / "src").is_dir() and any(path.suffix in EXTENSIONS for path in tree.glob("src/*"))
-    )
+    return any(
+        path.suffix in EXTENSIONS for package in packages for path in package.rglob("*")
+    ) or ((tree / "src").is_dir() and any(path.suffix in EXTENSIONS for path in tree.glob("src/*")))
 
 
 def _build_system(tree: Path) -> tuple[str, tuple[str, ...]]:

@@ -40,16 +40,15 @@ class PythonSetup:
     def tree(self) -> BaseTree:
         if not self.version:
             return base_tree(self.source)
-        return base_tree(Built(self.source, self.environment(), self.pins, self.version))
+        return base_tree(Built(self.source, self._packages(), self.pins, self.version))
 
     def environment(self) -> VirtualEnvironment:
-        # a commit brings no metadata: its pins say what it needs
-        stated = () if self.source.exact else base_tree(self.source).requirements()
+        """The pins, and what the project needs beside them."""
+        return self._packages(*self.requirements, *self.tree().requirements())
+
+    def _packages(self, *requirements: str) -> VirtualEnvironment:
         return virtual_environment(
-            self.python,
-            self.pins,
-            requirements=(*self.requirements, *stated),
-            interpreters=self.interpreters,
+            self.python, self.pins, requirements=requirements, interpreters=self.interpreters
         )
 
 

@@ -128,7 +128,7 @@ def virtual_environment(
 
 
 def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
-    """An interpreter of `major.minor`, on PATH or a pyenv version; or whichever was named for it."""
+    """An interpreter of `major.minor`, on PATH or of pyenv; or whichever was named for it."""
     wanted = minor(version)
     if wanted in named:
         return Path(named[wanted]).expanduser().resolve()

@@ -10,21 +10,17 @@ import subprocess
 import sys
 
 backend, metadata, extended = sys.argv[1:]
-sys.path.insert(0, os.getcwd())
-sys.argv[1:] = []
+setup = [sys.executable, "setup.py", "--quiet"]
+if not os.path.exists("setup.py"):
+    setup[1:2] = ["-c", "from setuptools import setup; setup()"]
+if not os.path.isdir(metadata):
+    os.mkdir(metadata)
 if extended == "yes":
-    command = [sys.executable, "setup.py", "--quiet", "build_ext", "--inplace"]
-    code = subprocess.call(command)
+    code = subprocess.call([*setup, "build_ext", "--inplace"])
     shutil.rmtree("build", ignore_errors=True)
     if code != 0:
         sys.exit(code)
-module, _, attribute = backend.partition(":")
-hooks = importlib.import_module(module)
-if attribute:
-    hooks = getattr(hooks, attribute)
-if not os.path.isdir(metadata):
-    os.mkdir(metadata)
-hooks.prepare_metadata_for_build_wheel(metadata)
-for name in os.listdir(metadata):
-    if name.endswith(".egg-info"):  # from which the other was made
-        shutil.rmtree(os.path.join(metadata, name))
+if backend.startswith("setuptools."):
+    sys.exit(subprocess.call([*setup, "egg_info", "--egg-base", metadata]))
+sys.path.insert(0, os.getcwd())
+importlib.import_module(backend).prepare_metadata_for_build_wheel(metadata)
