@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
 from functools import cached_property
@@ -13,7 +14,7 @@ from chimera.cache import digest
 from chimera.environments.base import Environment, Machine
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
-from chimera.errors import GraderError
+from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swt_bench.generated_tests import (
     Judgement,
@@ -33,12 +34,13 @@ from chimera.eval.kits.repositories.benchmark import Reference
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
 from chimera.eval.kits.repositories.patch_tests import TestPlan, run_plan
 from chimera.eval.kits.repositories.swe_instance import (
+    ACTIVATE,
     Annexes,
     SWEBenchInstance,
     SWEBenchTask,
     directives,
 )
-from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.kits.repositories.virtualenvs import TESTBED, minor
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -101,23 +103,19 @@ class SWTBench(InstanceBenchmark):
 
     # --- environments
 
-    def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        return checkout.open_virtualenv(self.setup_of(task["instance"]), start)
-
     def open_grading_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        setup = self.setup_of(task["instance"])
         mounts = self._tool(task).mounts() if self.settings.coverage else {}
-        return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
+        return ReopenedMachine(lambda: self.open_instance(task["instance"], start, mounts=mounts))
 
     def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
         if self.settings.mode != "reproduction":
             super().check_task(task, start)
 
-    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
-        return checkout.virtualenv_identity(self.setup_of(task["instance"]), start)
-
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
-        return coverage_tool(self.setup_of(task["instance"]).environment().python)
+        instance = task["instance"]
+        if not instance.python:
+            raise UsageError(f"{task['id']}: its Python is not known: --option coverage=false")
+        return coverage_tool(minor(instance.python))
 
     # --- submissions
 
@@ -171,7 +169,8 @@ class SWTBench(InstanceBenchmark):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"patch_exists": False}
             )
-        tree = self.setup_of(instance).tree().rebuilt() if instance.python else None
+        local = instance.python and not self._official(task, env)
+        tree = self.setup_of(instance).tree().rebuilt() if local else None
         compared = Comparison()
         if tree is not None:
             compared = tree.compared(patch, (instance.patch, instance.test_patch))
@@ -256,23 +255,29 @@ class SWTBench(InstanceBenchmark):
 
     def _run(self, task: SWEBenchTask, env: Machine, directed_by: str, *, measured: bool) -> Run:
         if self.settings.mode == "reproduction":
-            script = ["python", f"{TESTBED}/{self.settings.reproduction_script}"]
+            place = shlex.quote(f"{TESTBED}/{self.settings.reproduction_script}")
+            activate = ACTIVATE if self._official(task, env) else "true"
+            script = ["bash", "-c", f"{activate} && python {place}"]
             result = env.run_command(script, cwd=TESTBED, timeout=self.settings.test_timeout)
             if result.timed_out:
                 return Run()
             return Run({"reproduction_script": "FAILED" if result.exit_code else "PASSED"})
         instance = task["instance"]
-        plan = self._plan(instance)
+        official = self._official(task, env)
+        plan = self._plan(instance, official=official)
         plan = replace(plan, command=_directed(plan.command, instance, directed_by))
         if not measured:
             return Run(run_plan(plan, env).trusted())
         files = [f.path for f in diffs.parse(instance.patch) if f.path.endswith(".py")]
         tool = self._tool(task)
         run = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
-        return Run(run.trusted(), tool.read(env, TESTBED))
+        return Run(run.trusted(), tool.read(env, TESTBED, ACTIVATE if official else "true"))
 
-    def _plan(self, instance: SWEBenchInstance) -> TestPlan:
-        return instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
+    def _plan(self, instance: SWEBenchInstance, *, official: bool = False) -> TestPlan:
+        return instance.plan(timeout=self.settings.test_timeout, in_official_image=official)
+
+    def _official(self, task: SWEBenchTask, env: Environment) -> bool:
+        return self.in_official_image(task["instance"], unwrapped(env).name)
 
     def graded_as(self) -> str:
         return "logic-star-ai/swt-bench (July 2026), logs as swebench 5.0"

@@ -96,12 +96,14 @@ def open_image(
     start: StartEnvironment,
     *,
     variables: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
     prepare: Callable[[Machine], object] | None = None,
 ) -> Machine:
     """A container of an image that has the repository at TESTBED, after `prepare`."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands", "image"}),
         image=image,
+        mounts=dict(mounts or {}),
         workdir=TESTBED,
         variables=dict(variables or {}),
         limits=LIMITS,

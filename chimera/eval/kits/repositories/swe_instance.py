@@ -26,6 +26,8 @@ from chimera.eval.values import Task
 
 SourceKind = Literal["auto", "sdist", "git"]
 CODE_HOST = "https://github.com/{repo}"
+#: What makes an official image's interpreter the one in use.
+ACTIVATE = "source /opt/miniconda3/bin/activate && conda activate testbed"
 #: Files that the official harness does not hand to the test command.
 DATA_SUFFIXES = (
     ".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml",
@@ -146,8 +148,7 @@ class SWEBenchInstance:
             )
         command = self.test_command
         if in_official_image:
-            activate = "source /opt/miniconda3/bin/activate && conda activate testbed"
-            command = f"{activate} && {command}"
+            command = f"{ACTIVATE} && {command}"
         elif command.startswith("tox "):
             command = f"python -X dev -m pytest -rA {command.rpartition(' -- ')[2]}"
         return TestPlan(
