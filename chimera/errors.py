@@ -18,7 +18,11 @@ other trial would meet it too.
 
 from __future__ import annotations
 
+import traceback
 from enum import IntEnum
+from pathlib import Path
+
+_PACKAGE = str(Path(__file__).parent)
 
 
 class ExitCode(IntEnum):
@@ -107,3 +111,21 @@ class StoreError(RunError):
 
 class BudgetExceeded(RunError):
     boundary = "budget"
+
+
+def fault(error: BaseException) -> str:
+    """An exception of foreign code in a line: its type, its words, and the line it came from.
+
+    That is the innermost of code that is not ours, so that whoever wrote it finds it.
+    """
+    text = f"{type(error).__name__}: {error}"
+    frames = [
+        frame
+        for frame in traceback.extract_tb(error.__traceback__)
+        if not frame.filename.startswith("<")
+    ]
+    if not frames or isinstance(error, SyntaxError):  # which says itself where it is
+        return text
+    foreign = [frame for frame in frames if not frame.filename.startswith(_PACKAGE)]
+    last = (foreign or frames)[-1]
+    return f"{text} ({Path(last.filename).name}:{last.lineno})"

@@ -18,7 +18,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Literal, TypeVar
 
-from chimera.errors import UsageError
+from chimera.errors import UsageError, fault
 from chimera.text import did_you_mean
 
 KindT = TypeVar("KindT")
@@ -117,12 +117,12 @@ def _module(module: str, name: str, what: str) -> ModuleType:
         _search(Path.cwd())
     try:
         return importlib.import_module(module)
-    except ModuleNotFoundError as error:
-        if error.name is None or not module.startswith(error.name):
-            raise
-        raise UsageError(
-            f"{what} '{name}': no module '{module}' is installed or in {Path.cwd()}"
-        ) from None
+    except Exception as error:  # code of one's own may raise anything
+        missing = error.name if isinstance(error, ModuleNotFoundError) else None
+        if missing is not None and module.startswith(missing):
+            place = f"no module '{module}' is installed or in {Path.cwd()}"
+            raise UsageError(f"{what} '{name}': {place}") from None
+        raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
 
 
 def _search(folder: Path) -> None:
@@ -148,9 +148,11 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
     sys.modules[stem] = module
     try:
         spec.loader.exec_module(module)
-    except BaseException:
+    except BaseException as error:
         del sys.modules[stem]
-        raise
+        if not isinstance(error, Exception):
+            raise
+        raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
     return module
 
 

@@ -102,6 +102,11 @@ def shortened(text: str, limit: int) -> str:
     return f"{text[:half]}\n[… {left_out} characters left out …]\n{text[len(text) - half :]}"
 
 
+def counted(number: int, thing: str) -> str:
+    """ "1 trial", "2 trials"."""
+    return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
 def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:
     """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing."""
     spelled = {each.lower().replace("_", "-"): each for each in known}

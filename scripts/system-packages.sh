@@ -22,6 +22,7 @@ if [ "${1:-demo}" = test ]; then
         [npm]=npm
         [patch]=patch
         [pgrep]=procps
+        [sshd]=openssh-server
         [tmux]=tmux
     )
 fi

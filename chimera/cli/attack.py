@@ -11,6 +11,7 @@ from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
+from chimera.eval.benchmark import tasks_of
 from chimera.eval.proof.attack.run import AttackReport, attack, require_confinement, write_table
 from chimera.eval.run import RunSettings, default_backend, select_tasks
 from chimera.eval.trial import StartBackend
@@ -63,7 +64,7 @@ def command(
     if name is None:
         raise UsageError("name a benchmark, or --table FILE for the built-in graders")
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
-    chosen = select_tasks(benchmark.tasks(), None if task else "1", task)
+    chosen = select_tasks(tasks_of(benchmark), None if task else "1", task)
     backend = StartBackend(environment or default_backend(benchmark, chosen))
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:

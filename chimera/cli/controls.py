@@ -12,6 +12,7 @@ import msgspec
 from chimera.cli.options import config_option, json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
+from chimera.eval.benchmark import tasks_of
 from chimera.eval.controls import Controls, machine_store
 from chimera.eval.run import RunSettings, choose_backend, select_tasks
 from chimera.eval.runs.files import find_run, runs_dir
@@ -112,7 +113,7 @@ def run_controls(
     tasks would be errors here.
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
-    tasks = select_tasks(benchmark.tasks(), limit, task)
+    tasks = select_tasks(tasks_of(benchmark), limit, task)
     start = StartBackend(environment or choose_backend(benchmark, tasks))
     controls = Controls(store=machine_store())
     made = list(controls.make_all(benchmark, tasks, start, workers=concurrency))

@@ -15,9 +15,10 @@ import msgspec
 
 from chimera.cli.terminal import echo
 from chimera.eval.runs.forecast import RunningForecast
+from chimera.eval.runs.lock import holder
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.values import TrialRecord
-from chimera.text import first_line, one_line
+from chimera.text import counted, first_line, one_line
 
 if TYPE_CHECKING:
     from rich.console import RenderableType
@@ -42,6 +43,7 @@ class Display(Protocol):
     def started(self, task_id: str, sample: int) -> None: ...
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
+    def noticed(self, what: str) -> None: ...
 
 
 def create_display(*, as_json: bool, samples: int = 1) -> Display:
@@ -82,6 +84,9 @@ class JsonLines(_Base):
             trial = {"task_id": task_id, "sample": sample}
             self._write({"event": "waiting", **trial, "what": what, "seconds": round(seconds, 3)})
 
+    def noticed(self, what: str) -> None:
+        self._write({"event": "notice", "what": what})
+
     def _write(self, event: object) -> None:
         echo(msgspec.json.encode(event).decode())
 
@@ -102,7 +107,7 @@ class PlainLines(_Base):
         self._total, self._done = total, done
         self._forecast.planned(total, done)
         resumed = f", {done} done already" if done else ""
-        echo(f"{total} trials{resumed}", err=True)
+        echo(f"{counted(total, 'trial')}{resumed}", err=True)
 
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None:
         with self._lock:
@@ -127,6 +132,9 @@ class PlainLines(_Base):
             f"{record.duration:.1f}s{why}",
             err=True,
         )
+
+    def noticed(self, what: str) -> None:
+        echo(first_line(what, 400), err=True)
 
 
 class LiveDisplay(_Base):
@@ -179,6 +187,9 @@ class LiveDisplay(_Base):
             self._forecast.finished(record)
             if record.error is not None:
                 self._errors[record.error.boundary] += 1
+
+    def noticed(self, what: str) -> None:
+        self._live.console.print(first_line(what, 400), markup=False, highlight=False)
 
     def _render(self) -> RenderableType:
         from rich.console import Group
@@ -234,24 +245,31 @@ def _worth(result: EvalResult) -> Iterator[str]:
         rate = result.informative_pass_rate
         others = "" if rate is None else f"; {rate:.1%} of the others passed"
         yield (
-            f"  {result.uninformative} of the {result.passed} passes are uninformative: doing "
-            f"nothing passes these tasks too{others}"
+            f"  uninformative: {result.uninformative} of the {result.passed} that passed (doing "
+            f"nothing passes these tasks too){others}"
         )
     if result.uncontrolled:
         yield (
-            f"  {result.uncontrolled} verdicts are uncontrolled: no known answer was graded, or "
-            "there is none"
+            f"  uncontrolled: {counted(result.uncontrolled, 'verdict')} (no known answer was "
+            "graded, or there is none)"
         )
     if result.inexact:
-        yield f"  {result.inexact} verdicts were reached on files other than the base commit's"
+        yield (
+            f"  inexact: {counted(result.inexact, 'verdict')} (reached on files other than the "
+            "base commit's)"
+        )
+
+
+def without_verdict(errored: int, not_run: int) -> str:
+    """ "2 errors, 3 not run": the trials that have no verdict, or nothing."""
+    errors = [counted(errored, "error")] if errored else []
+    return ", ".join([*errors, *([f"{not_run:,} not run"] if not_run else [])])
 
 
 def headline(result: EvalResult) -> str:
     """A rate with its interval; bounds where verdicts are missing; neither without a verdict."""
     name = one_line(result.benchmark)
-    missing = f"{result.errored} errors"
-    if result.not_run:
-        missing += f", {result.not_run} not run"
+    missing = without_verdict(result.errored, result.not_run)
     if result.interval is None:
         return f"{name}: no verdicts: {missing}"
     low, high = result.interval
@@ -270,7 +288,8 @@ def _costs(result: EvalResult) -> str:
     beside = result.spent - (result.total_cost or 0.0)
     if result.total_cost is None or beside < 1e-9:
         return money(result.total_cost)
-    return f"{money(result.total_cost)} (and at most {money(beside)} for trials that were cut off)"
+    whose = "trials under way" if holder(result.store.path) else "trials that were cut off"
+    return f"{money(result.total_cost)} (and at most {money(beside)} for {whose})"
 
 
 def print_summary(result: EvalResult, *, samples: int = 1, elapsed: float | None = None) -> None:
@@ -307,8 +326,9 @@ def summary_lines(
     if result.stopped:
         yield (f"  stopped early: {first_line(result.stopped, 300)}")
     if str(result.store.path) != ":memory:":
-        yield (f"  run: {result.store.path}")
+        running = holder(result.store.path)
+        yield (f"  run: {result.store.path}" + (f", being run {running}" if running else ""))
         name = Path(result.store.path).stem
         yield (f"  next: chimera runs show {name}   chimera compare {name} OTHER")
-        if result.errored or result.not_run:
+        if (result.errored or result.not_run) and not running:
             yield (f"        chimera eval --resume {name}   (runs what has no verdict)")

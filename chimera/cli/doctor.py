@@ -12,7 +12,8 @@ from importlib.util import find_spec
 import click
 import msgspec
 
-from chimera.cli.options import json_option
+from chimera import __version__
+from chimera.cli.options import json_option, option
 from chimera.cli.terminal import echo
 from chimera.environments import BACKENDS, available
 from chimera.errors import ChimeraError
@@ -42,10 +43,19 @@ class Finding:
 
 
 @click.command("doctor")
+@option("--environment", "-e", multiple=True, help="Look at this one too: ssh://HOST; repeatable.")
+@option("--on", help="Look at each machine of a cluster instead: ray, ray://HOST:PORT.")
 @json_option
-def command(*, as_json: bool) -> None:
-    """Say what this machine can confine and run, and the command that installs what is missing."""
-    findings = list(examine())
+def command(*, environment: tuple[str, ...], on: str | None, as_json: bool) -> None:
+    """Say what this machine can confine and run, and the command that installs what is missing.
+
+    \b
+    Examples:
+      chimera doctor
+      chimera doctor --environment ssh://me@build-host
+      chimera doctor --on ray
+    """
+    findings = list(examine(*environment) if on is None else _cluster(on))
     if as_json:
         echo(msgspec.json.encode(findings).decode())
         return
@@ -57,11 +67,11 @@ def command(*, as_json: bool) -> None:
         echo(f"  {'ok' if finding.good else '–':<3} {finding.name:<18} {finding.detail}")
 
 
-def examine() -> Iterator[Finding]:
+def examine(*others: str) -> Iterator[Finding]:
     yield Finding("Machine", "python", True, f"{platform.python_version()} {sys.platform}")
     yield Finding("Machine", "cores", True, str(os.cpu_count()))
     yield from _confinement()
-    for backend in BACKENDS:
+    for backend in (*BACKENDS, *others):
         reason = available(backend)
         yield Finding("Environments", backend, reason is None, reason or "usable")
     for module, (extra, purpose) in EXTRAS.items():
@@ -76,6 +86,25 @@ def examine() -> Iterator[Finding]:
     found = sorted(p.name for p in place.iterdir() if p.is_dir()) if place.is_dir() else []
     yield Finding("Data sets", str(place), bool(found), ", ".join(found) or "none yet")
     yield from _benchmarks()
+
+
+def _cluster(on: str) -> Iterator[Finding]:
+    """What each machine of a cluster says of itself."""
+    from chimera.eval.cluster.ray import machine_facts
+    from chimera.eval.cluster.run import cluster_address
+
+    for name, facts in machine_facts(cluster_address(on)):
+        if isinstance(facts, str):
+            yield Finding(name, "chimera", False, facts)
+            continue
+        same = facts["chimera"] == __version__
+        told = facts["chimera"] + ("" if same else f", and {__version__} here")
+        yield Finding(name, "chimera", same, f"{told} on Python {facts['python']}")
+        yield Finding(name, "cores", True, str(facts["cores"]))
+        for backend, reason in facts["environments"].items():
+            yield Finding(name, backend, reason is None, reason or "usable")
+        sets = ", ".join(facts["datasets"])
+        yield Finding(name, "data sets", bool(sets), sets or f"none in {facts['place']}")
 
 
 def _embedded_model() -> Finding:

@@ -38,7 +38,11 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
 @option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
 @option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
-@option("--environment", "-e", help="none, local, bubblewrap, docker, browser, file.py:Class.")
+@option(
+    "--environment",
+    "-e",
+    help="none, local, bubblewrap, docker, browser, ssh://HOST, file.py:Class.",
+)
 @option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
 @option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
 @option(

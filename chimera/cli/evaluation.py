@@ -79,7 +79,8 @@ class Output:
 def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None = None) -> int:
     """Run (or resume) and report; the exit code says whether it is complete and good enough."""
     prepared = prepare(settings, api_key=api_key, runs=output.runs)
-    for line in (*prepared.left_out, *as_agent(prepared.agent).notes()):
+    benchmark = prepared.benchmark
+    for line in (*prepared.left_out, *benchmark.notes(), *as_agent(prepared.agent).notes()):
         echo(line, err=True)
     if output.dry_run:
         _print_plan(prepared, output)

@@ -10,7 +10,7 @@ import signal
 import sys
 import threading
 from collections.abc import Sequence
-from typing import NoReturn
+from typing import NoReturn, TextIO
 
 import click
 
@@ -101,6 +101,7 @@ def cli() -> None:
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run the command line; exit codes are those of docs/running.md."""
+    _open_closed_streams()
     if sys.platform in ELSEWHERE:
         echo(ELSEWHERE[sys.platform], err=True)
         if sys.platform == "win32":
@@ -110,6 +111,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
         sys.stdout.flush()
+        sys.stderr.flush()
     except click.exceptions.Abort:
         sys.exit(ExitCode.INTERRUPTED)
     except click.ClickException as error:
@@ -129,7 +131,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if error.errno not in _UNWRITABLE:
             raise
         _say(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
-        _forget_output()
+        for stream in (sys.stdout, sys.stderr):
+            _forget(stream)
         sys.exit(ExitCode.UNWRITABLE)
     sys.exit(result if isinstance(result, int) else ExitCode.DONE)
 
@@ -143,12 +146,25 @@ def _say(message: str) -> None:
         echo(f"chimera: {message}", err=True)
 
 
-def _forget_output() -> None:
-    """Let nothing be written to standard output when the process ends: it would fail once more."""
-    with contextlib.suppress(OSError, ValueError):
-        nowhere = os.open(os.devnull, os.O_WRONLY)
-        os.dup2(nowhere, sys.stdout.fileno())
-        os.close(nowhere)
+def _open_closed_streams() -> None:
+    """Let standard streams that the shell closed lead nowhere: no file may get their numbers."""
+    while (descriptor := os.open(os.devnull, os.O_RDWR)) <= 2:
+        os.set_inheritable(descriptor, True)
+    os.close(descriptor)
+    for number, name in enumerate(("stdin", "stdout", "stderr")):
+        if getattr(sys, name) is None:
+            setattr(sys, name, open(number, "r" if number == 0 else "w", closefd=False))  # noqa: SIM115
+
+
+def _forget(stream: TextIO) -> None:
+    """Write what a full stream still holds nowhere when the process ends: it would fail again."""
+    try:
+        stream.flush()
+    except (OSError, ValueError):
+        with contextlib.suppress(OSError, ValueError):
+            nowhere = os.open(os.devnull, os.O_WRONLY)
+            os.dup2(nowhere, stream.fileno())
+            os.close(nowhere)
 
 
 if __name__ == "__main__":

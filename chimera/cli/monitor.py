@@ -55,6 +55,9 @@ class Monitor:
             self.usage += record.usage
         self.observer.finished(record)
 
+    def noticed(self, what: str) -> None:
+        self.observer.noticed(what)
+
     def status(self) -> dict[str, JSON]:
         """What `/status` says; the running trials from the oldest on, at most a hundred."""
         with self._lock:

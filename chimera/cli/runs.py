@@ -12,7 +12,7 @@ from typing import Any
 import click
 import msgspec
 
-from chimera.cli.display import money, summary_lines
+from chimera.cli.display import money, summary_lines, without_verdict
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
@@ -71,17 +71,24 @@ def list_runs(*, runs_dir: Path | None, as_json: bool, last: int | None, **filte
 def _print_runs(rows: Sequence[RunSummary]) -> None:
     cells = [["run", "benchmark", "model (agent)", "begun", "passed", "no verdict", "cost"]]
     for row in rows:
-        total = row.passed + row.failed + row.errored
-        rate = "–" if row.rate is None else f"{row.rate:.1%} ({row.passed}/{total})"
-        missing = f"{row.errored} errors, {row.not_run} not run"
+        missing = without_verdict(row.errored, row.not_run)
         begun = time.strftime("%Y-%m-%d %H:%M", time.localtime(row.started))
-        parts = (row.run, row.benchmark, row.who, begun, rate)
-        shown = missing if row.errored or row.not_run else "–"
-        cells.append([*map(one_line, parts), shown, money(row.cost)])
+        parts = (row.run, row.benchmark, row.who, begun, _rate(row))
+        cells.append([*map(one_line, parts), missing or "–", money(row.cost)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
     for line in cells:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         echo("  ".join(padded).rstrip())
+
+
+def _rate(row: RunSummary) -> str:
+    """The pass rate; bounds where verdicts are missing; neither without a verdict."""
+    judged = row.passed + row.failed
+    if not judged:
+        return "–"
+    low, high = row.bounds
+    rate = f"{low:.1%} to {high:.1%}" if row.errored or row.not_run else f"{row.rate:.1%}"
+    return f"{rate} ({row.passed} of {judged})"
 
 
 @command.command("show")
@@ -112,7 +119,7 @@ def show(
     """
     with RunStore(find_run(run, _directory(runs_dir))) as store:
         if task is not None:
-            record = store.record(task, sample)
+            record = store.record(*_trial(store, task, sample))
             if save is not None:
                 _save_files(store, record, save)
             if as_json:
@@ -129,6 +136,14 @@ def show(
         samples = store.manifest().get("samples", 1)
         lines = (_trial_line(trial) for trial in trials)
         _page(chain(summary_lines(result, samples=samples), [""], lines))
+
+
+def _trial(store: RunStore, task: str, sample: int) -> tuple[str, int]:
+    """Task and sample; "TASK#2", as lists name a trial, is sample 2 where no task is called so."""
+    name, _, number = task.rpartition("#")
+    if name and number.isdecimal() and store.state(task, sample) is None:
+        return name, int(number)
+    return task, sample
 
 
 def _page(lines: Iterable[str]) -> None:

@@ -12,9 +12,11 @@ from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
+from chimera.eval.benchmark import tasks_of
 from chimera.eval.proof.validate import ANSWERS, Report, validate
 from chimera.eval.run import RunSettings, default_backend, select_tasks
 from chimera.eval.trial import StartBackend
+from chimera.text import counted, first_line
 
 DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 
@@ -80,7 +82,7 @@ def command(
       chimera validate humaneval-plus --against official --official-python .evalplus/bin/python
     """
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
-    tasks = select_tasks(benchmark.tasks(), limit, task)
+    tasks = select_tasks(tasks_of(benchmark), limit, task)
     backend = environment or default_backend(benchmark, tasks)
     clock = time.monotonic()
     report = validate(
@@ -106,30 +108,30 @@ def command(
     if as_json:
         echo(json.dumps({**counts, "holds": holds}))
     else:
-        _show(report, counts, holds)
+        _show(report, counts, holds=holds, mutants_failing=mutants_failing)
     return ExitCode.DONE if holds else ExitCode.GATE
 
 
-def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
-    echo(f"{report.benchmark}: {report.tasks} tasks, {counts['seconds']} s")
+def _show(
+    report: Report, counts: dict[str, object], *, holds: bool, mutants_failing: float
+) -> None:
+    echo(f"{report.benchmark}: {counted(report.tasks, 'task')}, {counts['seconds']} s")
     echo(f"  {'answer':<8}{'due':<6}{'graded':>8}{'as due':>8}{'rate':>9}")
     for answer in ANSWERS:
         checks = report.of(answer)
         if checks:
             due = sum(check.as_due for check in checks)
-            counted = len(checks) - sum(check.equivalent for check in checks)
-            rate = due / counted if counted else 1.0
+            different = len(checks) - sum(check.equivalent for check in checks)
+            rate = due / different if different else 1.0
             echo(f"  {answer:<8}{DUE[answer]:<6}{len(checks):>8}{due:>8}{rate:>9.2%}")
     if report.ungolded:
-        echo(f"  {report.ungolded} tasks have no reference answer")
-    for answer, title in (("gold", "gold that does not pass"), ("empty", "empty, yet passing")):
-        for check in report.of(answer):
-            if not check.as_due or (answer == "empty" and check.status == "passed"):
-                echo(f"  {title}: {check.task_id}: {check.status}: {check.why}")
-    for check in report.of("mutant"):
-        if not check.as_due:
+        echo(f"  without a reference answer: {counted(report.ungolded, 'task')}")
+    for check in report.checks:
+        if not check.as_due or (check.answer == "empty" and check.status == "passed"):
             kind = "equivalent" if check.equivalent else check.status
-            echo(f"  mutant {kind}: {check.task_id} #{check.number}: {check.why}")
+            number = f" #{check.number}" if check.answer == "mutant" else ""
+            why = f": {first_line(check.why, 200)}" if check.why else ""
+            echo(f"  {check.answer} {kind}: {check.task_id}{number}{why}")
     for check in report.checks:
         for test, (passes, runs) in check.unstable.items():
             echo(f"  unstable: {check.task_id} ({check.answer}): {test} {passes} of {runs} times")
@@ -142,4 +144,13 @@ def _show(report: Report, counts: dict[str, object], holds: bool) -> None:
     if not report.of("gold"):
         echo("NOTHING PROVED: no task has a reference answer; let gold(task) return one")
     else:
-        echo("proof holds" if holds else "PROOF FAILS")
+        echo(f"proof {'holds' if holds else 'FAILS'}{_share(report, mutants_failing)}")
+
+
+def _share(report: Report, wanted: float) -> str:
+    """How many of the mutants that change behaviour fail, and how many must."""
+    mutants = [check for check in report.of("mutant") if not check.equivalent]
+    if not mutants:
+        return ""
+    failing = sum(check.as_due for check in mutants) / len(mutants)
+    return f": {failing:.1%} of the mutants that behave otherwise fail, {wanted:.0%} must"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
+from typing import TYPE_CHECKING
 
 from chimera.environments.base import (
     Capability,
@@ -16,6 +17,9 @@ from chimera.environments.base import (
 from chimera.errors import UsageError
 from chimera.plugins import load_class
 
+if TYPE_CHECKING:
+    from chimera.environments.remote.machine import RemoteMachine
+
 #: Name → `module:Class`.
 BACKENDS: Mapping[str, str] = {
     "none": "chimera.environments.none:NoEnvironment",
@@ -24,13 +28,30 @@ BACKENDS: Mapping[str, str] = {
     "docker": "chimera.environments.docker:DockerEnvironment",
     "browser": "chimera.environments.browser:BrowserEnvironment",
 }
+#: Those on other machines, `SCHEME://ADDRESS`.
+REMOTE: Mapping[str, str] = {"ssh": "chimera.environments.remote.ssh:SSHEnvironment"}
 
 
 @functools.cache
 def backend_class(backend: str) -> type[Environment]:
-    """The class behind a backend's name, an entry point, or that of one's own code."""
+    """The class behind a backend's name or address, an entry point, or that of one's own code."""
+    scheme, separator, _ = backend.partition("://")
+    if separator:
+        return _remote_class(scheme).at(backend)
     return load_class(
         backend, Environment, what="environment", shipped=BACKENDS, group="chimera.environments"
+    )
+
+
+def _remote_class(scheme: str) -> type[RemoteMachine]:
+    from chimera.environments.remote.machine import RemoteMachine
+
+    return load_class(
+        scheme,
+        RemoteMachine,
+        what="kind of remote environment",
+        shipped=REMOTE,
+        group="chimera.environments",
     )
 
 

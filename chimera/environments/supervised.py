@@ -38,7 +38,7 @@ class SupervisedEnvironment(Machine):
 
     def __init__(self, spec: EnvironmentSpec, variables: Mapping[str, str]) -> None:
         self.limits = spec.limits
-        self._variables = dict(variables)
+        self.variables = dict(variables)
         self._lock = threading.Lock()
         self._processes: list[GuestProcess] = []
         self._closed = False
@@ -104,7 +104,7 @@ class SupervisedEnvironment(Machine):
 
     # --- requests
 
-    def _request(
+    def request(
         self,
         order: bytes,
         payload: Mapping[str, Any] | None = None,
@@ -129,7 +129,7 @@ class SupervisedEnvironment(Machine):
         return {
             "command": command if isinstance(command, str) else list(command),
             "cwd": os.path.join(self.workdir, cwd or ""),  # noqa: PTH118 (a path inside)
-            "variables": {**self._variables, **(variables or {})},
+            "variables": {**self.variables, **(variables or {})},
         }
 
     # --- commands
@@ -149,7 +149,7 @@ class SupervisedEnvironment(Machine):
         bound = self.limits.output_bytes if output_bytes is None else output_bytes
         pipes = Pipes(stdin is not None)
         try:
-            channel = self._request(b"R", self._job(command, cwd, variables), pipes.theirs)
+            channel = self.request(b"R", self._job(command, cwd, variables), pipes.theirs)
         except BaseException:
             pipes.close()
             raise
@@ -174,7 +174,13 @@ class SupervisedEnvironment(Machine):
     def _exit_code(self, channel: socket.socket) -> int:
         """The code the keeper reported; a keeper that was killed took its command along."""
         report = read_line(channel)
-        return KILLED if report is None else int(report["exit"])
+        if report is None:
+            self.require_connection()
+            return KILLED
+        return int(report["exit"])
+
+    def require_connection(self) -> None:
+        """Raise an `EnvironmentFault` where silence does not mean that a process was killed."""
 
     def _end(self, channel: socket.socket) -> None:
         """End a command with all it started; everything in here, if that is what it takes."""
@@ -196,17 +202,17 @@ class SupervisedEnvironment(Machine):
         self.require_time(1.0)
         pipes = Pipes(True)
         try:
-            channel = self._request(b"R", self._job(command, cwd, variables), pipes.theirs)
+            channel = self.request(b"R", self._job(command, cwd, variables), pipes.theirs)
         except BaseException:
             pipes.close()
             raise
         pipes.close_theirs()
-        process = GuestProcess(channel, pipes)
+        process = GuestProcess(channel, pipes, self.require_connection)
         self._processes.append(process)
         return process
 
     def stop_processes(self) -> None:
-        with self._request(b"K") as channel:
+        with self.request(b"K") as channel:
             channel.settimeout(30)
             try:
                 report = read_line(channel)
@@ -223,7 +229,7 @@ class SupervisedEnvironment(Machine):
         self, do: str, path: str, descriptors: Sequence[int] = (), mode: int | None = None
     ) -> socket.socket:
         job = {"do": do, "path": path, "root": self.root, "workdir": self.workdir, "mode": mode}
-        channel = self._request(b"F", job, descriptors)
+        channel = self.request(b"F", job, descriptors)
         channel.settimeout(600)
         return channel
 
@@ -351,8 +357,10 @@ class Pipes:
 class GuestProcess:
     """A long-lived process inside; its keeper reports its end over `channel`."""
 
-    def __init__(self, channel: socket.socket, pipes: Pipes) -> None:
-        self._channel = channel
+    def __init__(
+        self, channel: socket.socket, pipes: Pipes, require_connection: Callable[[], None]
+    ) -> None:
+        self._channel, self._require_connection = channel, require_connection
         self._code: int | None = None
         self.stdin: IO[bytes] | None = os.fdopen(pipes.stdin, "wb", buffering=0)
         self.stdout: IO[bytes] | None = os.fdopen(pipes.stdout, "rb")
@@ -372,6 +380,8 @@ class GuestProcess:
             if not poll.poll(None if timeout is None else timeout * 1000):
                 raise subprocess.TimeoutExpired("a process in the environment", timeout or 0.0)
             report = read_line(self._channel)
+            if report is None:
+                self._require_connection()
             self._code = KILLED if report is None else int(report["exit"])
             self._channel.close()
         return self._code

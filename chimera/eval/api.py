@@ -7,11 +7,14 @@ chimera.load("latest").to_pandas()
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import fields
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any
+
+import msgspec
 
 from chimera.agents.base import Agent, checked_agent, class_path
 from chimera.errors import UsageError
@@ -88,7 +91,14 @@ def _settings(**given: Any) -> RunSettings:
             raise UsageError(f"evaluate() has no setting '{name}'{hint}")
     if isinstance(given.get("task"), str):
         given["task"] = (given["task"],)
-    return RunSettings.of_manifest(given)
+    try:
+        return msgspec.convert(given, RunSettings)
+    except msgspec.ValidationError as error:
+        found = re.fullmatch(r"Expected `(.+)`, got .* - at `\$\.(\w+).*`", str(error))
+        if found is None:
+            raise UsageError(f"evaluate(): {error}") from None
+        expected, name = found.groups()
+        raise UsageError(f"{name} is {given[name]!r:.60}: expected {expected}") from None
 
 
 def _texts(options: Mapping[str, object] | None) -> tuple[str, ...]:

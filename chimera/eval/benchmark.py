@@ -12,8 +12,9 @@ from chimera.agents.base import Agent
 from chimera.environments import missing_capabilities
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.identity import this_process
-from chimera.errors import UsageError
+from chimera.errors import ChimeraError, UsageError, fault
 from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
+from chimera.text import storable
 from chimera.types import JSON, AgentResult
 
 TaskT = TypeVar("TaskT", bound=Task)
@@ -111,6 +112,9 @@ class Benchmark(ABC, Generic[TaskT]):
     #: Where `grade` happens: in the agent's own environment after its processes were ended,
     #: in a fresh one, or in none (the grader confines what it runs by itself).
     grading: Literal["same", "fresh", "none"] = "same"
+    #: Whether a verdict follows from the answer alone, so that equal ones are graded once: no judge
+    #: model, nothing but the answer's own doing that could come out otherwise.
+    decided_by_answer: ClassVar[bool] = False
     #: Environment backends, best first; the first that fits the chosen tasks is the default.
     environments: Sequence[str] = ("none", "bubblewrap", "docker", "local")
     #: The agent that plays it when none is named.
@@ -198,6 +202,10 @@ class Benchmark(ABC, Generic[TaskT]):
         """What is still to be fetched or built for these tasks, or for any of its own."""
         return ()
 
+    def notes(self) -> Sequence[str]:
+        """What a run with these options should say of itself before it starts, a line each."""
+        return ()
+
     def options(self) -> dict[str, JSON]:
         """The settings that could change an outcome; part of what resume matches on."""
         return {}
@@ -266,3 +274,31 @@ class Benchmark(ABC, Generic[TaskT]):
     def official_grader(self, tasks: Sequence[TaskT]) -> OfficialGrader | None:
         """The published grader to compare with, where one can be driven."""
         return None
+
+
+def tasks_of(benchmark: Benchmark[TaskT]) -> Sequence[TaskT]:
+    """Its tasks, checked; what its own code raises is told with the line it came from."""
+    try:
+        given = benchmark.tasks()
+        tasks = given if isinstance(given, Sequence) else list(given)
+    except ChimeraError:
+        raise
+    except Exception as error:
+        raise UsageError(f"{benchmark.name()}: tasks() failed: {fault(error)}") from error
+    return checked_tasks(benchmark.name(), tasks)
+
+
+def checked_tasks(name: str, tasks: Sequence[TaskT]) -> Sequence[TaskT]:
+    """The tasks, once each is a dictionary with a prompt and an id that no other one has."""
+    seen: set[str] = set()
+    for number, task in enumerate(tasks):
+        texts = [task.get(key) for key in ("id", "prompt")] if isinstance(task, Mapping) else [None]
+        if not all(isinstance(text, str) for text in texts):
+            wanted = "a dictionary with the texts 'id' and 'prompt'"
+            raise UsageError(f"{name}: task {number} is {task!r:.80}: expected {wanted}")
+        if storable(task["id"]) != task["id"]:
+            raise UsageError(f"{name}: task id {task['id']!r} is not text")
+        if task["id"] in seen:
+            raise UsageError(f"{name}: task id {task['id']!r} appears twice")
+        seen.add(task["id"])
+    return tasks

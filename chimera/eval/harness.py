@@ -21,7 +21,7 @@ from chimera.agents.base import Agent, as_agent, checked_agent
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.none import NoEnvironment
 from chimera.errors import StoreError, UsageError
-from chimera.eval.benchmark import Benchmark, StartEnvironment
+from chimera.eval.benchmark import Benchmark, StartEnvironment, checked_tasks, tasks_of
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.registry import create_benchmark
 from chimera.eval.runs.files import no_room_for
@@ -32,6 +32,7 @@ from chimera.eval.runs.sequential import UntilDecided
 from chimera.eval.runs.store import RunStore, StoredBudget
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
+    EqualAnswers,
     StartBackend,
     Submitter,
     TrialSpec,
@@ -41,7 +42,6 @@ from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_
 from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
 from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
-from chimera.text import storable
 from chimera.types import JSON
 
 __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"]
@@ -50,13 +50,15 @@ __all__ = ["Benchmark", "EvalResult", "Harness", "Submission", "Task", "Verdict"
 class Observer(Protocol):
     """Told what happens in a run; all but `planned` may come from any thread.
 
-    `doing` is what a trial does now ("" for nothing to tell), and how many seconds it will wait.
+    `doing` is what a trial does now ("" for nothing to tell), and how many seconds it will wait;
+    `noticed` is about the run as a whole.
     """
 
     def planned(self, total: int, done: int) -> None: ...
     def started(self, task_id: str, sample: int) -> None: ...
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
+    def noticed(self, what: str) -> None: ...
 
 
 class SilentObserver:
@@ -64,6 +66,7 @@ class SilentObserver:
     def started(self, task_id: str, sample: int) -> None: ...
     def doing(self, task_id: str, sample: int, what: str, seconds: float) -> None: ...
     def finished(self, record: TrialRecord) -> None: ...
+    def noticed(self, what: str) -> None: ...
 
 
 @dataclass(frozen=True, slots=True)
@@ -118,7 +121,8 @@ class Harness:
     observer: Observer = field(default_factory=SilentObserver)
     #: When known answers are graded beside those of the agent; see `chimera.eval.controls`.
     controls: Mode = "auto"
-    #: Stop when this many trials in a row ended with the same fault that no answer can cause.
+    #: Stop when this many trials in a row ended with the same fault that no answer can cause;
+    #: stored answers are all graded, and the fault is only told.
     breaker: int = 10
     #: The same, for what every trial would meet: a wrong key, no connection.
     first_breaker: int = 3
@@ -221,7 +225,7 @@ class Harness:
                     stored = store.write(record)
                     self._forget_journal(store, record)
                     self.observer.finished(stored)
-                    stopped = stopped or streak.reason_to_stop(stored) or self._decided(stored)
+                    stopped = stopped or self._broken(streak, stored) or self._decided(stored)
                     no_room = no_room or no_room_for(store.path)
                     if stopped or no_room:
                         executor.finish()
@@ -234,6 +238,13 @@ class Harness:
         if no_room:  # the trials that were under way have been stored in what was left
             raise StoreError(no_room)
         return stopped
+
+    def _broken(self, streak: _Streak, record: TrialRecord) -> str | None:
+        reason = streak.reason_to_stop(record)
+        if reason is None or self.predictions is None:
+            return reason
+        self.observer.noticed(f"{reason}; going on: every stored answer is graded")
+        return None
 
     @staticmethod
     def _journal(store: RunStore, trial_digest: str) -> Path | None:
@@ -255,14 +266,10 @@ class Harness:
     def _plan(self) -> Plan:
         if self.predictions is not None:
             return self.predictions
-        tasks = self._benchmark.tasks() if self.tasks is None else self.tasks
-        seen: set[str] = set()
-        for task in tasks:
-            if storable(task["id"]) != task["id"]:
-                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} is not text")
-            if task["id"] in seen:
-                raise UsageError(f"{self._benchmark.name()}: task id {task['id']!r} appears twice")
-            seen.add(task["id"])
+        if self.tasks is None:
+            tasks = tasks_of(self._benchmark)
+        else:
+            tasks = checked_tasks(self._benchmark.name(), self.tasks)
         return _Rounds(tasks, self.samples, self._agent, by_task=self.until is not None)
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
@@ -287,6 +294,7 @@ class Harness:
     def _pending(self, plan: Plan, store: RunStore) -> Iterator[TrialSpec]:
         """What is left to do, made one at a time: a run's memory does not grow with its trials."""
         start = self._start()
+        equal = EqualAnswers() if self._benchmark.decided_by_answer else None
         for (task, sample, agent), trial_digest in self._digests(plan):
             stored, graded = store.state(task["id"], sample) or ("", False)
             if graded and stored == trial_digest:
@@ -306,6 +314,7 @@ class Harness:
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
                 journal=self._journal(store, trial_digest),
+                equal=equal,
             )
 
     def identity(self) -> dict[str, JSON]:
@@ -387,7 +396,7 @@ class _Streak:
         fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
         self._count = self._count + 1 if fault == self._last else 1
         self._last = fault
-        if self._count >= (self._first if everywhere else self._limit):
+        if self._count == (self._first if everywhere else self._limit):
             return f"{self._count} trials in a row ended with the same error: {record.why}"
         return None
 

@@ -10,7 +10,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.environments import available, backend_class, missing_capabilities
-from chimera.errors import UsageError
+from chimera.errors import ChimeraError, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, Lack
 from chimera.eval.runs.files import no_room_for
 from chimera.providers import create_provider
@@ -23,14 +23,14 @@ ASKED_TASKS = 200
 class Problems:
     """Collects what is wrong; `raise_all` says everything that was found."""
 
-    found: list[UsageError] = field(default_factory=list)
+    found: list[ChimeraError] = field(default_factory=list)
 
     @contextmanager
     def collected(self) -> Iterator[None]:
-        """Keep a `UsageError` of the block instead of letting it end the checks."""
+        """Keep what the block finds wrong instead of letting it end the checks."""
         try:
             yield
-        except UsageError as error:
+        except (UsageError, StoreError) as error:
             self.found.append(error)
 
     def add(self, *messages: str) -> None:
@@ -72,11 +72,11 @@ def lacking_capabilities(
     return sorted({each for spec in specs for each in missing_capabilities(backend, spec)})
 
 
-def disk_problems(folder: Path) -> Iterator[str]:
-    """Whether what a run writes would find no room."""
+def check_disk(folder: Path) -> None:
+    """Raise where what a run writes would find no room."""
     place = next(each for each in (folder.absolute(), *folder.absolute().parents) if each.exists())
     if reason := no_room_for(place / "run"):
-        yield f"{reason}: make room, or point --runs-dir elsewhere"
+        raise StoreError(f"{reason}: make room, or point --runs-dir elsewhere")
 
 
 def describe(lack: Lack, total: int) -> str:

@@ -21,15 +21,15 @@ from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
 from chimera.errors import ExitCode, StoreError, UsageError
-from chimera.eval.benchmark import Benchmark
+from chimera.eval.benchmark import Benchmark, tasks_of
 from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
 from chimera.eval.preflight import (
     Problems,
     backend_problems,
+    check_disk,
     describe,
-    disk_problems,
     runnable,
 )
 from chimera.eval.registry import benchmark_class, create_benchmark
@@ -56,7 +56,7 @@ SUMMARY = "summary"
 ROLES = ("judge", "user", SUMMARY)
 EMBEDDED_MODEL = "local/smollm2"
 MODEL_VARIABLES = ("CHIMERA_MODEL", "ANTHROPIC_MODEL", "OPENAI_MODEL")
-UNCONFINED = "  --environment local runs without confinement, on this machine as it is."
+UNCONFINED = "\n  --environment local runs without confinement, on this machine as it is."
 
 
 @dataclass(frozen=True, slots=True)
@@ -269,7 +269,8 @@ def prepare(
     with problems.collected():
         if settings.until == "decided":
             tasks, until = until_decided(settings, benchmark, tasks)
-    problems.add(*disk_problems(runs_dir(runs)))
+    with problems.collected():
+        check_disk(runs_dir(runs))
     problems.raise_all()
     assert agent is not None
     return PreparedRun(
@@ -298,7 +299,7 @@ def _runnable_tasks(
     settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
 ) -> tuple[Sequence[Any], tuple[str, ...]]:
     """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
-    every = benchmark.tasks()
+    every = tasks_of(benchmark)
     chosen = select_tasks(every, settings.limit, settings.task)
     modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
     lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
@@ -452,8 +453,8 @@ def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) 
             low, high = 0, int(start)
     except ValueError:
         raise UsageError(f"--limit {limit}: expected N or A:B") from None
-    if low < 0 or high <= low:
-        raise UsageError(f"--limit {limit}: selects no task")
+    if low < 0 or high <= low or low >= len(chosen) > 0:
+        raise UsageError(f"--limit {limit}: selects no task; there are {len(chosen)}")
     return chosen[low:high]
 
 
@@ -499,16 +500,17 @@ def explained_backend(
     fitting = [frozenset(benchmark.fitting_environments(task)) for task in tasks]
     fits = {name: sum(name in names for names in fitting) for name in wanted}
     if not wanted:
-        raise UsageError(f"{benchmark.name()} has no confined environment\n{UNCONFINED}")
+        raise UsageError(f"{benchmark.name()} has no confined environment{UNCONFINED}")
     chosen = max(wanted, key=fits.__getitem__)
     reason = available(chosen)
     if reason is not None:
         others = [f"{name} ({fits[name]} of {len(tasks)} tasks)" for name in wanted
                   if name != chosen and (fits[name] or not tasks)]  # fmt: skip
         also = f"\n  What fits too, with --environment: {', '.join(others)}" if others else ""
+        without = UNCONFINED if "local" in listed else ""
         raise UsageError(
             f"{benchmark.name()} needs the environment {chosen}, which this machine does not "
-            f"have:\n  {chosen}: {reason}{also}\n{UNCONFINED}"
+            f"have:\n  {chosen}: {reason}{also}{without}"
         )
     every = fits[chosen] == len(tasks)
     fit = f"fits {'all' if every else fits[chosen]} of the {len(tasks)} tasks"

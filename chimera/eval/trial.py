@@ -6,10 +6,11 @@ import contextvars
 import random
 import threading
 import time
-import traceback
+from collections import OrderedDict
 from collections.abc import Callable, Iterator, Mapping
+from concurrent.futures import Future
 from contextlib import ExitStack, contextmanager
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
@@ -24,9 +25,10 @@ from chimera.errors import (
     GraderError,
     LimitReached,
     RunError,
+    fault,
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict, content_digest
 from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.text import storable_value
@@ -77,6 +79,48 @@ class StartBackend(StartEnvironment):
         return StartBackend(self.backend)
 
 
+class EqualAnswers:
+    """The verdicts of a run's latest answers: an equal one to the same task gets the same."""
+
+    KEPT = 2000
+
+    def __init__(self) -> None:
+        self._verdicts: OrderedDict[str, tuple[int, Future[Verdict]]] = OrderedDict()
+        self._lock = threading.Lock()
+
+    def verdict(
+        self, task_id: str, sample: int, submission: Submission, grade: Callable[[], Verdict]
+    ) -> Verdict:
+        """What `grade` says, or said of the same answer; the verdict tells of which sample."""
+        key = content_digest([task_id, asdict(replace(submission, raw=None))])
+        with self._lock:
+            if found := self._verdicts.get(key):
+                self._verdicts.move_to_end(key)
+            else:
+                mine: Future[Verdict] = Future()
+                self._verdicts[key] = sample, mine
+                if len(self._verdicts) > self.KEPT:
+                    self._verdicts.popitem(last=False)
+        if found is None:
+            return self._graded(key, mine, grade)
+        first, theirs = found
+        try:
+            verdict = theirs.result()
+        except ChimeraError:  # its fault is not ours
+            return grade()
+        return replace(verdict, metrics={**verdict.metrics, "graded_as_sample": first})
+
+    def _graded(self, key: str, mine: Future[Verdict], grade: Callable[[], Verdict]) -> Verdict:
+        try:
+            mine.set_result(grade())
+        except BaseException as error:
+            with self._lock:
+                self._verdicts.pop(key, None)
+            mine.set_exception(error if isinstance(error, ChimeraError) else GraderError("broken"))
+            raise
+        return mine.result()
+
+
 @dataclass(frozen=True, slots=True)
 class TrialSpec:
     """All that a trial needs, as values that can be sent to another process."""
@@ -91,6 +135,7 @@ class TrialSpec:
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
     journal: Path | None = None  # calls of this trial by a process that was killed
+    equal: EqualAnswers | None = None  # where equal answers need no grading of their own
 
 
 @dataclass(slots=True)
@@ -208,6 +253,9 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             _open_environments[id(env)] = env
             account.phase = "agent"
             submission = _solve(spec, env, account)
+            if not isinstance(submission, Submission):
+                kind = type(submission).__name__
+                raise AgentError(f"what was handed in is {kind}: expected a Submission")
             with _boundary(AgentError, "reading the submission"):
                 account.submission = submission = storable_value(submission)
             submitted()
@@ -227,8 +275,18 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             _open_environments[id(env)] = env
         account.phase = "answer"
         with _boundary(GraderError, "grading"):
-            account.verdict = benchmark.grade(task, submission, env)
+            account.verdict = _graded(spec, submission, env)
             return account.verdict
+
+
+def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdict:
+    def grade() -> Verdict:
+        verdict: Verdict = spec.benchmark.grade(spec.task, submission, env)
+        return verdict
+
+    if spec.equal is None:
+        return grade()
+    return spec.equal.verdict(spec.task["id"], spec.sample, submission, grade)
 
 
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
@@ -307,9 +365,7 @@ def _boundary(kind: type[RunError], phase: str) -> Iterator[None]:
     except ChimeraError:
         raise
     except Exception as error:  # any code of users and adapters may fail in any way
-        frame = traceback.extract_tb(error.__traceback__)[-1]
-        place = f"{frame.filename.rsplit('/', 1)[-1]}:{frame.lineno}"
-        raise kind(f"{phase} failed: {type(error).__name__}: {error} ({place})") from error
+        raise kind(f"{phase} failed: {fault(error)}") from error
 
 
 def _close(env: Environment) -> None:

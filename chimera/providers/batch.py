@@ -441,7 +441,7 @@ class OpenAIBatches:
         if status == 200 and isinstance(response.get("body"), dict):
             found[line["custom_id"]] = response["body"]
         else:
-            why = str(line.get("error") or response.get("body"))
+            why = line.get("error") or response.get("body")
             found[line["custom_id"]] = status_failure(self.provider.name, status or 500, {}, why)
 
     def _do(self, work: Callable[[Any], Any]) -> Any:
@@ -512,7 +512,7 @@ def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
     try:
         return work()
     except sdk.APIStatusError as error:
-        detail = str(error.body or error.message)
+        detail = error.body or error.message
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APIConnectionError as error:
         raise CallFailed(

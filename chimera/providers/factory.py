@@ -228,8 +228,9 @@ def _gateway(name: str, base_url: str | None) -> str:
 def _unknown(name: str, prefix: str) -> UsageError:
     """`prefix` is the part that should be a service's name."""
     names = [*SERVICES, *SERVICE_ALIASES, *SPECIAL]
+    rest = name.removeprefix(prefix).replace("{", "{{").replace("}", "}}")
     return UsageError(
-        f"unknown model '{name}'{did_you_mean(prefix, names)}\n"
+        f"unknown model '{name}'{did_you_mean(prefix, names, shown='{}' + rest)}\n"
         f"  Write SERVICE/MODEL with one of: {', '.join([*SERVICES, *SPECIAL])}.\n"
         f"  A model of an endpoint of your own: --base-url ADDRESS --model {GATEWAY}{name}"
     )
@@ -281,13 +282,15 @@ def _of_service(
     address = base_url or _first(service.base_url_variables) or service.base_url
     if service_name == "ollama":
         address = _ollama_address(address)
+    if address and not address.startswith(("http://", "https://")):
+        raise UsageError(f"the address '{address}' of '{name}' begins with no http:// or https://")
     key = api_key or _first(service.key_variables) or ""
     if not key and service.key_required and base_url is None:
         names = " or ".join(service.key_variables)
         hint = ""
         if service_name in ANTHROPIC_COMPATIBLE:
             hint = " (or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for its Anthropic endpoint)"
-        raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give the key by option.")
+        raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give --api-key.")
     remember_secret(key)
     if service.free:
         values["price_override"] = values["price_override"] or FREE

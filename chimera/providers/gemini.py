@@ -68,7 +68,7 @@ class GeminiProvider(Provider):
             )
         except errors.APIError as error:
             headers = getattr(error.response, "headers", None) or {}
-            raise status_failure(self.name, error.code, headers, str(error.details)) from None
+            raise status_failure(self.name, error.code, headers, error.details) from None
         except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
             raise self._broken(error) from None
         raw = (answer.sdk_http_response.body or "").encode()

@@ -69,8 +69,8 @@ class Budget:
                 if not self.may_fit_later(worst_case) or (left is not None and left <= 0):
                     raise BudgetExceeded(
                         f"the next call may cost ${worst_case:.4f}, but of the budget of "
-                        f"${total:.2f} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
-                        "reserved"
+                        f"${total:g} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
+                        "reserved; --max-tokens makes what a call may cost smaller"
                     )
                 with doing("waiting for money that other calls have reserved"):
                     self._settled.wait(left)

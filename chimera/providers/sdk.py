@@ -11,7 +11,7 @@ import inspect
 import json
 import re
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
 from types import ModuleType
 from typing import Any
@@ -62,7 +62,7 @@ def talk(
     except (CallFailed, LimitReached):
         raise
     except sdk.APIStatusError as error:
-        detail = str(error.body or error.message)
+        detail = error.body or error.message
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
     except sdk.APITimeoutError as error:
         raise CallFailed(
@@ -87,12 +87,12 @@ def talk(
     return decoded(name, body)
 
 
-def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFailed:
-    """The failure that an HTTP status means: what can pass later, and when."""
-    message = f"{name}: HTTP {status}: {_shortened(detail)}"
-    if status in (400, 413, 422, 500) and _OVERFLOW.search(detail):
+def status_failure(name: str, status: int, headers: Any, detail: object) -> CallFailed:
+    """The failure that an HTTP status means; `detail` is what the service said, text or JSON."""
+    message = f"{name}: HTTP {status}: {_shortened(_words(detail))}"
+    if status in (400, 413, 422, 500) and _OVERFLOW.search(str(detail)):
         return ContextOverflow(message, retryable=False)
-    no_money = _NO_MONEY.search(detail) is not None
+    no_money = _NO_MONEY.search(str(detail)) is not None
     return CallFailed(
         message,
         retryable=status in CAN_PASS and not no_money,
@@ -101,6 +101,15 @@ def status_failure(name: str, status: int, headers: Any, detail: str) -> CallFai
         maybe_charged=status in MAYBE_CHARGED,
         everywhere=status in REFUSED or no_money,
     )
+
+
+def _words(detail: object) -> str:
+    """What a service says is wrong: its message and the kinds of fault it names; else all of it."""
+    inner = detail.get("error", detail) if isinstance(detail, Mapping) else None
+    if not isinstance(inner, Mapping) or not isinstance(inner.get("message"), str):
+        return str(detail)
+    kinds = dict.fromkeys(str(inner[key]) for key in ("type", "code", "status") if inner.get(key))
+    return f"{inner['message']} ({', '.join(kinds)})" if kinds else str(inner["message"])
 
 
 def retry_after(headers: Any) -> float | None:

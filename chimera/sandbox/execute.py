@@ -14,14 +14,15 @@ from contextvars import ContextVar
 from typing import Any
 
 from chimera.cache import cache_dir, write_atomically
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.sandbox.inner import codec
 from chimera.sandbox.inner.judge import MOST_WHY, limit_of
+from chimera.sandbox.inner.link import CALL_TIME, CALL_WALL_TIME, LOAD
 from chimera.sandbox.inner.transcript import CUT
 from chimera.sandbox.pool import Worker, with_worker
 from chimera.sandbox.values import Call, Limits, Outcome, ProgramResult
 
-TIME_LIMITS = frozenset({"CPU time", "wall time", "CPU time of a call"})
+TIME_LIMITS = frozenset({"CPU time", "wall time", CALL_TIME, CALL_WALL_TIME, LOAD})
 DEFAULT = Limits()
 SEED = "#"  # before the seed, which is the first line of a stored record
 #: The records that verdicts are derived from instead of running programs, while `replaying`.
@@ -262,6 +263,7 @@ def _judged(
     report = _tried(source, instructions, limits, packages, shared)
     if report.limit in TIME_LIMITS and records is None:
         report = _tried(source, instructions, limits, packages, shared, alone=True)
+        _by_the_answer(report.limit)
     if broken := report.found.get("broken"):
         _control(reference, checks, limits, packages, str(broken))
         report.found["why"] = f"while this answer was under test: {broken}"
@@ -395,7 +397,17 @@ def _program(program: str, stdin: bytes, limits: Limits, packages: Sequence[str]
     result: ProgramResult = with_worker(once, packages)
     if result.limit in TIME_LIMITS:
         result = with_worker(once, packages, alone=True)
+        _by_the_answer(result.limit)
     return result
+
+
+def _by_the_answer(limit: str | None) -> None:
+    """Raise where nothing but the load of this machine ended an answer that was at work."""
+    if limit == LOAD:
+        raise EnvironmentFault(
+            "this machine is too busy: the answer waited for a processor until its time was up",
+            retryable=True,
+        )
 
 
 def _why(reply: dict[str, Any]) -> str:

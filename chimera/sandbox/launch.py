@@ -52,15 +52,16 @@ def interpreter() -> Path:
 
 
 def package_paths(packages: Sequence[str]) -> list[Path]:
-    """The directories of installed packages, with the shared libraries shipped beside them."""
+    """Where installed packages lie, with the shared libraries shipped beside them."""
     found: list[Path] = []
     for package in packages:
         spec = importlib.util.find_spec(package)
-        if spec is None or not spec.submodule_search_locations:
+        place = spec and next(iter(spec.submodule_search_locations or ()), spec.origin)
+        if not place:
             raise EnvironmentFault(
                 f"the package '{package}' is not installed: pip install {package}"
             )
-        folder = Path(spec.submodule_search_locations[0])
+        folder = Path(place)
         found.append(folder)
         libraries = folder.with_name(f"{folder.name}.libs")
         if libraries.is_dir():

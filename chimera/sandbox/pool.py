@@ -26,8 +26,8 @@ from chimera.activity import doing
 from chimera.confinement.cgroups import Cgroup, Handles
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import launch
+from chimera.sandbox.inner.link import STRETCH
 from chimera.sandbox.inner.trees import remove_tree
-from chimera.sandbox.inner.watch import STRETCH
 
 START_SECONDS = 60.0
 GRACE_SECONDS = 30.0  # beyond the longest wall time, for a server to say so

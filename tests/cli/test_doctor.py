@@ -44,3 +44,11 @@ def test_an_adapter_that_has_all_is_told_too(monkeypatch):
     (finding,) = findings(monkeypatch)
 
     assert (finding.name, finding.good) == ("all", True)
+
+
+def test_an_environment_elsewhere_can_be_looked_at():
+    told = {each.name: each for each in doctor.examine("ssh://nobody@127.0.0.1:1")}
+
+    found = told["ssh://nobody@127.0.0.1:1"]
+    assert not found.good
+    assert "Connection refused" in found.detail

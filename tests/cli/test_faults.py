@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shlex
 import shutil
 import signal
 import subprocess
@@ -246,7 +247,7 @@ def test_a_signal_ends_with_a_summary_and_how_to_go_on(many, tmp_path, sent, cod
 
     assert process.returncode == code
     assert "Interrupted: 4 of 19 trials are stored; go on with: chimera eval --resume" in said
-    assert "between 21.1% and 100.0% passed (no verdict: 0 errors, 15 not run)" in out
+    assert "between 21.1% and 100.0% passed (no verdict: 15 not run)" in out
     assert not list((tmp_path / "runs").glob("*-lock"))
 
 
@@ -266,6 +267,54 @@ def test_the_second_process_on_a_run_says_who_holds_it(chimera, many, tmp_path):
     assert chimera("eval", "--resume", "latest").code == 3
     assert chimera("runs", "rm", "latest").code == 0
     assert list((tmp_path / "runs").iterdir()) == []
+
+
+def test_a_run_that_goes_on_is_shown_as_one(chimera, many, tmp_path):
+    chimera(*many, "--agent", "many_tasks:Down", "--option", "count=2", "--retries", 0)
+    [run] = run_files(tmp_path / "runs")
+    with RunStore(run, write=True) as store:
+        store.spend(0.25)
+    with held(run):
+        shown = chimera("runs", "show", "latest").out
+
+    assert f", being run by process {os.getpid()} on " in shown
+    assert "(and at most $0.2500 for trials under way)" in shown
+    assert "--resume" not in shown
+    assert "being run" not in chimera("runs", "show", "latest").out
+
+
+@pytest.mark.parametrize("closed", [">&-", "2>&-", ">&- 2>&- <&-"])
+def test_streams_that_the_shell_has_closed_are_no_fault(many, tmp_path, closed):
+    line = " ".join(map(shlex.quote, command(*many, "--agent", "nop", "--option", "count=2")))
+    ran = subprocess.run(
+        ["sh", "-c", f"{line} {closed}"], cwd=tmp_path, env=environment(tmp_path), check=False
+    )
+
+    assert ran.returncode == 0
+    [run] = run_files(tmp_path / "runs")
+    with RunStore(run) as store:
+        assert len(store.trial_keys()) == 2
+
+
+def test_a_full_standard_error_ends_with_the_code_for_it(many, tmp_path):
+    with Path("/dev/full").open("w") as full:
+        ran = subprocess.run(
+            command(*many, "--agent", "nop"),
+            cwd=tmp_path, env=environment(tmp_path), stderr=full, check=False,
+        )  # fmt: skip
+
+    assert ran.returncode == 4
+
+
+def test_a_list_of_runs_gives_no_rate_without_a_verdict_and_bounds_without_some(chimera, many):
+    chimera(*many, "--agent", "many_tasks:Down", "--option", "count=2", "--retries", 0)
+    chimera(*many, "--agent", "many_tasks:Half", "--retries", 0)
+    _, nothing, some = chimera("runs", "list").out.splitlines()
+
+    assert "%" not in nothing
+    assert "2 errors" in nothing
+    assert "31.6% to 68.4% (6 of 12)" in some
+    assert chimera("table").out.count("%") > 0
 
 
 def test_what_a_killed_run_spent_is_shown(chimera, many, tmp_path):

@@ -66,10 +66,16 @@ def test_every_preset_has_its_bench(chimera, preset):
         (["runs", "show", "gone"], "no run 'gone'"),
         (["compare", "a", "b"], "no run 'a'"),
         (["frobnicate"], "No such command"),
+        (["eval", "--resume", "lates"], "did you mean 'latest'?"),
+        (["attack", "human-eval", "--attack", "osexit"], "did you mean 'os-exit'"),
+        (
+            ["eval", "-b", "human-eval", "-m", "openai/x", "--base-url", "127.0.0.1:1"],
+            "begins with no http://",
+        ),
         (["evla"], "did you mean 'eval'?"),
         (["eval", "-b", "human-evl"], "did you mean 'human-eval'?"),
         (["eval", "-b", "human-eval", "-a", "reakt"], "did you mean 'react'?"),
-        (["eval", "-b", "human-eval", "-m", "opnai/x"], "did you mean 'openai'?"),
+        (["eval", "-b", "human-eval", "-m", "opnai/x"], "did you mean 'openai/x'?"),
         (["eval", "-b", "human-eval", "--modle", "x"], "--model"),
         (["eval", "-b", "mbpp", "-o", "spilt=x"], "did you mean 'split'?"),
         (

@@ -47,3 +47,18 @@ def test_each_step_has_its_time_tokens_and_cost(chimera, run):
     assert "── step 2: assistant  (2.5 s, 50 + 7 tokens, $0.2500) ──" in shown
     assert "── step 3: tool  (0.1 s) ──" in shown
     assert "→ bash {'command': 'ls'}" in shown
+
+
+def test_a_trial_by_the_name_that_lists_give_it(chimera, run):
+    assert chimera("runs", "show", run, "a#0").out == chimera("runs", "show", run, "a").out
+
+
+@pytest.mark.parametrize(
+    ("task", "says"),
+    [("b", "an id looks like 'a'"), ("A", "did you mean 'a'?"), ("a#7", "sample 7")],
+)
+def test_a_task_that_is_not_in_a_run_is_answered_with_one_that_is(chimera, run, task, says):
+    ran = chimera("runs", "show", run, task)
+
+    assert ran.code == 2
+    assert says in ran.err

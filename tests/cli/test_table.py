@@ -72,7 +72,7 @@ def test_the_list_has_headings_model_day_errors_and_cost(chimera, made):
     words = "run benchmark model (agent) begun passed no verdict cost"
     assert head.split() == words.split()
     assert len(lines) == 4
-    assert "50.0% (1/2)   1 errors, 0 not run  $1.0000" in lines[2]
+    assert "50.0% to 100.0% (1 of 1)  1 error     $1.0000" in lines[2]
 
 
 @pytest.mark.parametrize(

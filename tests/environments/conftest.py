@@ -13,6 +13,7 @@ import pytest
 
 from chimera.environments import EnvironmentSpec, Machine, available, machine, start_environment
 from tests.conftest import missing
+from tests.environments.remote.hosts import ssh_host, sshd
 
 BASE_IMAGE = "chimera-base:bookworm"
 SCRIPT = Path(__file__).parents[2] / "scripts" / "docker-base.sh"
@@ -48,6 +49,15 @@ def docker_image(tmp_path_factory: pytest.TempPathFactory) -> str:
         if made.returncode:
             missing(f"the image {BASE_IMAGE} cannot be made: {made.stdout}{made.stderr}")
     return BASE_IMAGE
+
+
+@pytest.fixture(scope="session")
+def ssh_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    """The name of the environment at a host that `ssh` reaches: this one."""
+    if sshd() is None:
+        missing("sshd is not installed: apt install openssh-server")
+    with ssh_host(tmp_path_factory.mktemp("ssh")) as name:
+        yield name
 
 
 @pytest.fixture(scope="session")

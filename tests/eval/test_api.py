@@ -80,8 +80,8 @@ def test_functions_and_objects_are_agents(agent):
         ({"agent": lambda: "x"}, r"expected \(prompt\) or \(prompt, env\)"),
         ({"benchmark": Capitals}, "the benchmark is a class"),
         ({"benchmark": 7}, "the benchmark is int: expected a name or an object"),
-        ({"samples": "3"}, "samples"),
-        ({"budget": "much"}, "budget"),
+        ({"samples": "3"}, "samples is '3': expected int"),
+        ({"budget": "much"}, "budget is 'much': expected "),
     ],
 )
 def test_wrong_types_are_refused_with_what_was_expected(arguments, expected):
@@ -135,6 +135,23 @@ def test_a_notebook_is_shown_text_and_no_markup():
     assert "50.0% passed" in shown
     assert "&lt;italy&gt;" in shown
     assert "<italy>" not in shown
+
+
+@pytest.mark.parametrize(
+    ("answer", "shown"),
+    [
+        (
+            "Rome",
+            "<EvalResult capitals: 50.0% passed (1 passed, 1 failed, 0 without a verdict; 95% ",
+        ),
+        (None, "<EvalResult capitals: no verdicts (0 passed, 0 failed, 2 without a verdict)>"),
+    ],
+)
+def test_a_result_is_a_line_in_a_terminal_and_claims_no_rate_without_a_verdict(answer, shown):
+    result = chimera.evaluate(Capitals(), agent=lambda prompt: answer)
+
+    assert repr(result).startswith(shown)
+    assert ("interval" in result._repr_html_()) == ("interval" in repr(result)) == bool(answer)
 
 
 def test_importing_does_nothing():

@@ -11,13 +11,15 @@ import sys
 import textwrap
 import time
 from dataclasses import dataclass, field
+from typing import ClassVar
 
 import pytest
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.harness import Benchmark, Harness, content_digest
+from chimera.eval.harness import Benchmark, Harness, SilentObserver, content_digest
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import Verdict
+from chimera.eval.submitters import Stored
+from chimera.eval.values import Submission, Verdict
 from chimera.types import AgentResult, Message, Step
 
 
@@ -202,6 +204,33 @@ def test_an_environment_for_grading_that_does_not_start_trips_the_breaker():
     result = Harness(benchmark=Fresh(50), agent=Even(), concurrency=1, breaker=5).run()
 
     assert "5 trials in a row" in result.stopped
+
+
+def test_stored_answers_are_all_graded_whatever_breaks():
+    class Down(Parity):
+        grading = "fresh"
+
+        def open_grading_environment(self, task, start):
+            raise EnvironmentFault("no daemon")
+
+    class Notices(SilentObserver):
+        heard: ClassVar[list[str]] = []
+
+        def noticed(self, what):
+            self.heard.append(what)
+
+    benchmark = Down(30)
+    answers = [(task, 0, Stored(Submission("even"))) for task in benchmark.tasks()]
+    watch = Notices()
+    result = Harness(
+        benchmark=benchmark, agent=answers[0][2], predictions=answers, observer=watch, breaker=5
+    ).run()
+
+    assert (result.total, result.errored, result.stopped) == (30, 30, None)
+    assert [text.partition(":")[0] for text in watch.heard] == [
+        "5 trials in a row ended with the same error"
+    ]
+    assert "going on" in watch.heard[0]
 
 
 def test_errors_count_as_not_passed_in_pass_at_k():

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.errors import DatasetError, UsageError
+from chimera.errors import DatasetError, ExitCode, StoreError, UsageError
 from chimera.eval import preflight
 from chimera.eval.benchmark import Benchmark, Lack
 from chimera.eval.preflight import (
     Problems,
     backend_problems,
-    disk_problems,
+    check_disk,
     lacking_judge,
     lacking_model,
     lacking_packages,
@@ -90,7 +90,7 @@ def test_with_an_unknown_benchmark_the_other_names_are_looked_at_too():
     with pytest.raises(UsageError) as told:
         prepare(RunSettings("human-evl", model="opnai/x", environment="dokcer"))
 
-    for near in ("'human-eval'", "'openai'", "'docker'"):
+    for near in ("'human-eval'", "'openai/x'", "'docker'"):
         assert f"did you mean {near}" in str(told.value)
 
 
@@ -159,12 +159,15 @@ def test_a_backend_that_this_machine_lacks(monkeypatch):
 
 
 def test_a_disk_that_is_full(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
-    assert list(disk_problems(tmp_path / "runs")) == []
+    check_disk(tmp_path / "runs")
     monkeypatch.setattr(files, "LEAST_ROOM", 1 << 60)
-    (told,) = disk_problems(tmp_path / "runs")
+    problems = Problems()
+    with problems.collected():
+        check_disk(tmp_path / "runs")
 
-    assert str(tmp_path) in told
-    assert "--runs-dir" in told
+    with pytest.raises(StoreError, match=f"{tmp_path}.*--runs-dir") as told:
+        problems.raise_all()
+    assert told.value.exit_code == ExitCode.UNWRITABLE
 
 
 def test_packages_are_named_with_the_line_that_installs_them():

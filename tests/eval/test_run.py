@@ -51,7 +51,12 @@ def test_tasks_are_chosen_by_number_and_glob(limit, globs, chosen):
 
 @pytest.mark.parametrize(
     ("limit", "globs", "says"),
-    [("x", (), "expected N or A:B"), ("0", (), "selects no task"), (None, ("c*",), "fits no task")],
+    [
+        ("x", (), "expected N or A:B"),
+        ("0", (), "selects no task"),
+        ("900:901", (), "selects no task; there are 4"),
+        (None, ("c*",), "fits no task"),
+    ],
 )
 def test_a_choice_of_nothing_is_refused(limit, globs, says):
     with pytest.raises(UsageError, match=says):

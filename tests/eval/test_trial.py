@@ -20,7 +20,7 @@ from chimera.errors import (
 from chimera.eval import trial
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
-from chimera.eval.trial import TrialSpec, run_trial
+from chimera.eval.trial import EqualAnswers, TrialSpec, run_trial
 from chimera.eval.values import Submission, Verdict
 from chimera.providers.meter import TrialLimits, current_meter
 from chimera.types import AgentResult
@@ -89,7 +89,8 @@ def _no_waiting(monkeypatch):
 
 def spec(benchmark=None, agent=None, **settings):
     settings.setdefault("start", Start())
-    return TrialSpec(benchmark or Yes(), TASK, 0, agent or Says(), **settings)
+    settings = {"task": TASK, "sample": 0, **settings}
+    return TrialSpec(benchmark=benchmark or Yes(), agent=agent or Says(), **settings)
 
 
 @pytest.mark.parametrize(("text", "status"), [("yes", "passed"), ("no", "failed"), ("", "failed")])
@@ -325,3 +326,53 @@ def test_specs_and_records_are_values_that_can_be_sent():
 
     assert pickle.loads(pickle.dumps(record)) == record
     assert record.passed
+
+
+class Counted(Yes):
+    """Fails its first grading where it is told to."""
+
+    grading = "none"
+
+    def __init__(self, faults=0):
+        self.faults, self.gradings = faults, 0
+
+    def grade(self, task, submission, env):
+        self.gradings += 1
+        if self.gradings <= self.faults:
+            raise GraderError("the grader's own fault")
+        return super().grade(task, submission, env)
+
+
+def test_equal_answers_to_one_task_are_graded_once():
+    benchmark, equal = Counted(), EqualAnswers()
+    said = ["yes", "no", "yes", "yes"]
+
+    records = [
+        run_trial(spec(benchmark, Says(text), sample=sample, equal=equal))
+        for sample, text in enumerate(said)
+    ]
+
+    assert benchmark.gradings == 2
+    assert [record.passed for record in records] == [True, False, True, True]
+    told = [record.verdict.metrics.get("graded_as_sample") for record in records]
+    assert told == [None, None, 0, 0]
+
+
+def test_a_fault_in_grading_is_not_shared():
+    benchmark, equal = Counted(faults=1), EqualAnswers()
+
+    first = run_trial(spec(benchmark, Says("yes"), sample=0, equal=equal, attempts=1))
+    second = run_trial(spec(benchmark, Says("yes"), sample=1, equal=equal, attempts=1))
+
+    assert first.error is not None
+    assert second.passed
+    assert "graded_as_sample" not in second.verdict.metrics
+
+
+def test_the_same_answer_to_another_task_is_graded():
+    benchmark, equal = Counted(), EqualAnswers()
+
+    for task_id in ("a", "b"):
+        run_trial(spec(benchmark, Says("yes"), task={"id": task_id, "prompt": ""}, equal=equal))
+
+    assert benchmark.gradings == 2

@@ -137,7 +137,7 @@ def test_a_prefix_that_is_no_service_is_refused_even_with_a_gateway(
     for name, value in variables.items():
         monkeypatch.setenv(name, value)
 
-    with pytest.raises(UsageError, match=r"did you mean 'openai'\?(.|\n)*gateway:opnai/x"):
+    with pytest.raises(UsageError, match=r"did you mean 'openai/x'\?(.|\n)*gateway:opnai/x"):
         create_provider("opnai/x", api_key=KEY, **settings)
     provider: Any = create_provider("gateway:opnai/x", api_key=KEY, **settings)
     assert (provider.model, provider.name) == ("opnai/x", "gateway:opnai/x")

@@ -13,6 +13,7 @@ from chimera.providers import Provider, base, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
+from chimera.providers.sdk import status_failure
 from chimera.types import Message
 from tests.providers.fault_proxy import (
     EMPTY,
@@ -63,6 +64,21 @@ def test_a_passing_fault_is_retried_and_accounted_once(
     else:  # the service may bill the lost answer: it counts at its worst case
         assert budget.spent > price
     assert call.cost == response.cost == pytest.approx(budget.spent)
+
+
+@pytest.mark.parametrize(
+    ("detail", "said"),
+    [
+        ("down", "down"),
+        ({"message": "wrong key", "type": "request", "code": "key"}, "wrong key (request, key)"),
+        ({"type": "error", "error": {"type": "auth", "message": "wrong key"}}, "wrong key (auth)"),
+        ({"error": {"message": "wrong key"}}, "wrong key"),
+        ({"error": "wrong key"}, "{'error': 'wrong key'}"),
+        ({"message": 7}, "{'message': 7}"),
+    ],
+)
+def test_a_refusal_says_first_what_the_service_said(detail: object, said: str):
+    assert str(status_failure("x/y", 401, {}, detail)) == f"x/y: HTTP 401: {said}"
 
 
 @pytest.mark.parametrize("status", [400, 401, 403, 404, 422])

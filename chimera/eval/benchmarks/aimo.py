@@ -82,6 +82,7 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
     licence = "Apache-2.0"
     path_parameter = "problems_path"
     grading = "none"
+    decided_by_answer = True
     attack_kind = "text"
 
     option_type = AIMOOptions

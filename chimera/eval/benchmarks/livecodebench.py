@@ -9,6 +9,7 @@ from __future__ import annotations
 import ast
 import json
 import re
+import tomllib
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from datetime import date, datetime, timedelta
@@ -18,8 +19,8 @@ from typing import Any, ClassVar, Literal, Self, get_args
 
 from chimera.environments.base import Environment
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.benchmark import AttackKind, Export
-from chimera.eval.benchmarks._livecodebench import grading, prompts, replies
+from chimera.eval.benchmark import AttackKind, Export, StartEnvironment
+from chimera.eval.benchmarks._livecodebench import grading, programs, prompts, replies
 from chimera.eval.benchmarks._livecodebench.cases import Case, read_cases
 from chimera.eval.benchmarks._livecodebench.official_results import export
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -42,6 +43,8 @@ SHARDS: Mapping[str, str] = {
     "test6.jsonl": "bb4c364f71921c4495a6ad15abe1a927350b720009f4933e2e71f8af0f6fd1f5",
 }
 RELEASES = len(SHARDS)
+#: The last commit of the repository that each rule was read from.
+COMMITS = {"2025-05": "28fef95", "2025-01": "15808c7"}
 FILES: Mapping[str, tuple[str, ...]] = {
     "codegeneration": ("codegeneration_private_subset.jsonl.gz", "codegeneration*.jsonl*"),
     "selfrepair": ("selfrepair*.json*", "*_eval_all.json"),
@@ -82,6 +85,12 @@ class LiveCodeOptions(Options):
         "all", "`public` grades with the samples alone: quick, marked, and not the official score"
     )
     thinking: bool = option(False, "code execution: the prompt and the extraction with [THOUGHT]")
+    rule: Literal["2025-05", "2025-01"] = option(
+        "2025-05",
+        "the repository's grader from then on; that of January has a plain `StringIO` for "
+        "`sys.stdin`, without a `buffer`",
+        quiet=True,
+    )
 
     def __post_init__(self) -> None:
         Options.__post_init__(self)
@@ -115,6 +124,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
     sources = tuple(Item(n, HubFile(HUB, n, REVISION), sha256=s) for n, s in SHARDS.items())
     licence = "CC (statements belong to the contest sites)"
     grading = "none"
+    decided_by_answer = True
     exports: ClassVar[Mapping[str, Export]] = {"livecodebench": export}
     scenarios: ClassVar = get_args(Scenario)
 
@@ -141,7 +151,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         return self.settings.scenario in ("codegeneration", "selfrepair")
 
     def graded_as(self) -> str:
-        rule = "LiveCodeBench 28fef95"
+        rule = f"LiveCodeBench {COMMITS[self.settings.rule]}"
         return rule if self.settings.tests == "all" else f"{rule}, public tests alone"
 
     # Rows
@@ -217,16 +227,14 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         if problem is None:
             return None  # an eval file may cover more problems than there are tests for
         public, private = problem["public_test_cases"], problem.get("private_test_cases")
-        if private is None and self.settings.tests == "all":
+        if "private_test_cases" not in problem and self.settings.tests == "all":
             raise ValueError(
                 f"{identifier} has no private tests; --option tests=public grades with the samples "
                 "alone, which is not the official score"
             )
         private = private if self.settings.tests == "all" else None
-        if not _cases(public, private):
-            if self.settings.tests == "public":
-                return None
-            raise ValueError(f"{identifier} has no tests")
+        if not _cases(public, private) and self.settings.tests == "public":
+            return None
         metadata = problem.get("metadata") or "{}"
         metadata = json.loads(metadata) if isinstance(metadata, str) else metadata
         starter = row.get("starter_code") or ""
@@ -245,7 +253,7 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             function=metadata.get("func_name"),
             public=public,
             private=private,
-            gold=row.get("solution") or self._stored_solution(identifier),
+            gold=row.get("solution") or self._reference(identifier),
         )
 
     def _problems(self) -> Mapping[str, Row]:
@@ -253,10 +261,11 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         dataset = self._dataset("codegeneration")
         return _by_id(dataset.source()) if dataset.place().is_dir() else {}
 
-    def _stored_solution(self, identifier: str) -> str | None:
-        """A program that an evaluation file beside the data says upstream passed."""
+    def _reference(self, identifier: str) -> str | None:
+        """A program of ours, or one that an evaluation file beside the data says passed."""
         place = self.dataset().place()
-        return _passing(place).get(identifier) if place.is_dir() else None
+        stored = _passing(place) if place.is_dir() else {}
+        return _references().get(identifier) or stored.get(identifier)
 
     def _execution_task(self, row: Row) -> LiveCodeTask:
         prompt = prompts.code_execution(row["code"], row["input"], thinking=self.settings.thinking)
@@ -296,6 +305,16 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
             answer = replies.code(reply)
         return Submission(text=answer, raw=reply)
 
+    def check_task(self, task: LiveCodeTask, start: StartEnvironment) -> None:
+        if self._asks_for_program:
+            self._cases(task)
+
+    def _cases(self, task: LiveCodeTask) -> list[Case]:
+        cases = _cases(task["public"], task["private"])
+        if not cases:
+            raise DatasetError(f"{task['id']} has no tests, so that nothing could decide it")
+        return cases
+
     def grade(self, task: LiveCodeTask, submission: Submission, env: Environment) -> Verdict:
         answer = submission.text
         if self.settings.scenario == "codeexecution":
@@ -303,8 +322,9 @@ class LiveCodeBench(DatasetBenchmark[LiveCodeTask]):
         elif self.settings.scenario == "testoutputprediction":
             verdict = grading.test_output(answer, task["expected"])
         else:
-            cases = _cases(task["public"], task["private"])
-            verdict = grading.program(answer, cases, task["function"])
+            stand_in: programs.StandIn = "own" if self.settings.rule == "2025-05" else "plain"
+            function = task["function"]
+            verdict = grading.program(answer, self._cases(task), function, stand_in=stand_in)
         extra: dict[str, JSON] = dict(task.get("metadata", {}))
         if task["id"] in DISPUTED:
             extra["disputed"] = True
@@ -405,6 +425,12 @@ def _call_text(function: str, case: Case) -> str:
 def _by_id(source: Path) -> dict[str, Row]:
     files = _files(source) or [source]
     return {str(row["question_id"]): row for file in files for row in rows(file)}
+
+
+@lru_cache(maxsize=1)
+def _references() -> Mapping[str, str]:
+    """Programs of our own for some problems, since the data have none."""
+    return tomllib.loads((Path(grading.__file__).parent / "references.toml").read_text("utf-8"))
 
 
 @lru_cache(maxsize=4)

@@ -67,6 +67,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
     licence = "MIT"
     path_parameter = "problems_path"
     grading = "none"
+    decided_by_answer = True
     attack_kind = "text"
 
     option_type = MathOptions

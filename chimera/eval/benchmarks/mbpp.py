@@ -89,6 +89,7 @@ class MBPP(DatasetBenchmark[MBPPTask]):
     )
     licence = "CC-BY-4.0"
     grading = "none"
+    decided_by_answer = True
     attack_kind = "python tests"
 
     option_type = MBPPOptions

@@ -100,8 +100,24 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         "are not pinned."
     )
     sources = (
-        Item("full.csv", HubFile("AmazonScience/SWE-PolyBench", "test.csv", "main")),
-        Item("pb500.csv", HubFile("AmazonScience/SWE-PolyBench_500", "test.csv", "main")),
+        Item(
+            "full.csv",
+            HubFile(
+                "AmazonScience/SWE-PolyBench",
+                "test.csv",
+                "d56445f9940eae4e9d2974ec66820c2f1d7754e6",
+            ),
+            sha256="17ad661b20e9af1e2067fbbc2e2658a21137d56693570d1d07f966d8bc0408b7",
+        ),
+        Item(
+            "pb500.csv",
+            HubFile(
+                "AmazonScience/SWE-PolyBench_500",
+                "test.csv",
+                "546075b4b05d17ba914e72b8f4c6d5b1ea150c1d",
+            ),
+            sha256="20961b616b404875adead16dd456adc4cf583035436fc0d7e9c3f2adf8322e0c",
+        ),
         Item(
             "verified.csv",
             HubFile(
@@ -109,6 +125,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
                 "test.csv",
                 "b3fca77b637379f0c01ad86d18753a7ac1998b53",
             ),
+            sha256="0c8138e73c34fa29a5276b675b146b72d78ce001fcc4560d76302c908b4808a5",
+            size=12_410_402,
         ),
     )
     licence = "MIT"

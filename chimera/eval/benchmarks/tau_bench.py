@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chimera.environments.base import Environment
-from chimera.errors import DatasetError
+from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
     ConversationOptions,
@@ -35,6 +35,8 @@ if TYPE_CHECKING:
     from chimera.eval.benchmarks._tau_bench.domains import Domain, LegacyDomain
     from chimera.eval.benchmarks._tau_bench.rewards import Reward
 
+#: The official agent that works on a ticket alone.
+SOLO_AGENT = "llm_agent_solo"
 AGENT_RULES = """\
 <instructions>
 You are a customer service agent and help the user according to the policy below.
@@ -63,7 +65,9 @@ class Tau2Options(ConversationOptions):
         "bm25_grep", "bm25", "grep_only", "full_kb", "golden_retrieval", "no_knowledge"
     ] = option("bm25_grep", "banking: how the agent reaches the bank's documents")
     strict: bool = option(
-        True, "no verdict on recorded conversations whose calls answer differently here"
+        True,
+        "no verdict on recorded conversations whose calls answer differently here; without it "
+        "such a conversation may pass, which is told, and still not fail by the state it leaves",
     )
 
     def __post_init__(self) -> None:
@@ -111,6 +115,25 @@ class Tau2Bench(Conversations):
     def graded_as(self) -> str:
         return "tau2-bench 1.0.1 reward bases"
 
+    def options(self) -> dict[str, JSON]:
+        """Whose words describe the bank's inner tools counts too."""
+        if self.settings.domain != "banking_knowledge":
+            return super().options()
+        return {**super().options(), "tool_texts": "own" if self.notes() else "official"}
+
+    def notes(self) -> Sequence[str]:
+        from chimera.eval.benchmarks._tau_bench.bank_texts import official_source
+
+        if self.settings.domain != "banking_knowledge":
+            return ()
+        if official_source(self._domain().folder) is not None:
+            return ()
+        return (
+            "the bank's inner tools are described in our words, which differ from the official "
+            "ones: use a clone of tau2-bench as data set, or put its banking_knowledge/tools.py "
+            "beside the domain's data",
+        )
+
     def rows(self) -> Iterator[Row]:
         yield from self._domain().tasks(self.settings.split)
 
@@ -126,6 +149,11 @@ class Tau2Bench(Conversations):
         from chimera.eval.benchmarks._tau_bench.rewards import replay
 
         domain, row = self._domain(), task["row"]
+        if row.get("ticket") and not row.get("user_scenario"):
+            raise DatasetError(
+                f"task {task['id']} is for solo mode, in which no customer takes part: that is not "
+                "supported"
+            )
         history = (row.get("initial_state") or {}).get("message_history") or []
         settings = self.settings
         world = replay(domain.world(row, settings.retrieval), row, history).world
@@ -145,6 +173,7 @@ class Tau2Bench(Conversations):
         from chimera.eval.benchmarks._tau_bench.submissions import Grader
 
         settings, domain, row = self.settings, self._domain(), task["row"]
+        _check_quoted(content.get("quoted_actions"), row)
         judge = Judge(settings.judge_model)
         asked = None if judge.model is None else ModelJudge(judge)
         grader = Grader(row, lambda: domain.world(row, settings.retrieval), asked, settings.strict)
@@ -188,6 +217,12 @@ class Tau2Bench(Conversations):
             return None
         environment = (content.get("info") or {}).get("environment_info") or {}
         made_in = environment.get("domain_name")
+        agent = ((content.get("info") or {}).get("agent_info") or {}).get("implementation")
+        if agent == SOLO_AGENT:
+            raise DatasetError(
+                f"{path}: simulations of solo mode, in which no customer takes part: that is not "
+                "supported"
+            )
         if made_in not in (None, self.settings.domain):
             raise DatasetError(f"{path}: simulations of '{made_in}': --option domain={made_in}")
         embedded = {str(task["id"]): task for task in content.get("tasks") or ()}
@@ -203,12 +238,40 @@ class Tau2Bench(Conversations):
             "messages": entry["messages"],
             "termination_reason": str(entry.get("termination_reason") or "unexpected_error"),
         }
-        official = (entry.get("reward_info") or {}).get("reward")
-        if official is not None:
-            data["recorded_reward"] = official  # what the file says, to compare with
+        official = entry.get("reward_info") or {}
+        if official.get("reward") is not None:
+            data["recorded_reward"] = official["reward"]  # what the file says, to compare with
+        if official.get("action_checks"):
+            data["quoted_actions"] = [check.get("action") for check in official["action_checks"]]
         row = embedded.get(task_id)
         task = None if row is None else self._made(task_id, row)
         return Prediction(task_id, submission(data), task)
+
+
+def _check_quoted(quoted: Any, row: Row) -> None:
+    """Raise where a result file was graded against other gold actions than its task has."""
+    if quoted is None:
+        return
+    criteria = row.get("evaluation_criteria") or {}
+    sides = [_plain_actions(actions) for actions in (quoted, criteria.get("actions") or ())]
+    if sides[0] != sides[1]:
+        raise GraderError(
+            f"the result file quotes gold actions that its task does not have: {sides[0]:.200} "
+            f"there, {sides[1]:.200} in the task"
+        )
+
+
+def _plain_actions(actions: Any) -> str:
+    """Who is to call what with which arguments, as text."""
+    return json.dumps(
+        [
+            [action.get("requestor") or "assistant", action.get("name"), action.get("arguments")]
+            for action in actions
+            if isinstance(action, Mapping)
+        ],
+        sort_keys=True,
+        default=str,
+    )
 
 
 def _is_judged(row: Row) -> bool:

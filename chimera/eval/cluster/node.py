@@ -35,6 +35,7 @@ from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import trials_at_once
 from chimera.eval.run import RunSettings, chosen_agent
 from chimera.eval.trial import (
+    EqualAnswers,
     StartBackend,
     Submitter,
     TrialSpec,
@@ -116,6 +117,7 @@ class Node:
         if reason is not None:
             raise UsageError(f"no environment '{self._setup.environment}': {reason}")
         self._benchmark = benchmark = settings.create_benchmark()
+        self._equal = EqualAnswers() if benchmark.decided_by_answer else None
         for lack in benchmark.missing():
             if lack.tasks is None and not (self._setup.stored_answers and lack.kind == "model"):
                 raise UsageError(f"the tasks need {lack.what}: {lack.remedy}")
@@ -162,6 +164,7 @@ class Node:
             attempts=self._attempts,
             digest=job.digest,
             prior=job.prior,
+            equal=self._equal,
         )
 
 

@@ -12,6 +12,7 @@ import asyncio
 import itertools
 import logging
 import os
+import platform
 import queue
 import threading
 from collections.abc import Callable, Iterator, Sequence
@@ -24,6 +25,7 @@ from chimera.eval.cluster.node import Node
 #: How often the cluster is looked at for machines that came, and threads for the run's end.
 LOOK_SECONDS = 2.0
 CLOSE_SECONDS = 15.0
+FACTS_SECONDS = 120.0
 #: Resources that say what a machine can do, as `ray start --resources` gives them.
 RESOURCES = {"docker": "chimera_docker", "browser": "chimera_browser"}
 
@@ -275,6 +277,44 @@ def connect(address: str | None) -> Any:
             raise UsageError(f"no Ray cluster at {place or 'this machine'}: {error}") from None
         return ray
     raise EnvironmentFault("no Ray cluster could be reached or started")
+
+
+def machine_facts(address: str | None) -> Iterator[tuple[str, dict[str, Any] | str]]:
+    """What each machine of a cluster can do, by its name; a text where it does not say."""
+    ray = connect(address)
+    asked = [
+        (
+            f"{machine['NodeManagerHostname']}-{machine['NodeID'][:6]}",
+            ray.remote(_facts).options(num_cpus=0, scheduling_strategy=_on(machine["NodeID"])),
+        )
+        for machine in ray.nodes()
+        if machine["Alive"]
+    ]
+    answers = [(name, task.remote()) for name, task in asked]
+    try:
+        for name, answer in answers:
+            try:
+                yield name, ray.get(answer, timeout=FACTS_SECONDS)
+            except ray.exceptions.RayError as error:
+                yield name, str(error).strip().splitlines()[-1][:200]
+    finally:
+        ray.shutdown()
+
+
+def _facts() -> dict[str, Any]:
+    from chimera import __version__
+    from chimera.environments import BACKENDS, available
+    from chimera.eval.data.datasets import datasets_dir
+
+    place = datasets_dir()
+    return {
+        "chimera": __version__,
+        "python": platform.python_version(),
+        "cores": os.cpu_count(),
+        "environments": {backend: available(backend) for backend in BACKENDS},
+        "place": str(place),
+        "datasets": sorted(p.name for p in place.iterdir() if p.is_dir()) if place.is_dir() else [],
+    }
 
 
 def fitting(machines: Sequence[dict[str, Any]], environment: str) -> Sequence[dict[str, Any]]:

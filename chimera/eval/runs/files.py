@@ -10,6 +10,7 @@ from pathlib import Path
 from chimera.errors import StoreError, UsageError
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
+from chimera.text import did_you_mean
 
 SUFFIX = ".chi"
 #: Bytes of a disk that are left for the trials under way when a run stops because it gets full.
@@ -97,4 +98,7 @@ def find_run(name: str, directory: Path) -> Path:
     if matching:
         names = ", ".join(p.stem for p in matching[:5])
         raise UsageError(f"'{name}' fits several runs: {names}")
-    raise UsageError(f"no run '{name}' in {directory}; `chimera runs list` shows those there are")
+    near = did_you_mean(name, ["latest", *(p.stem for p in found)])
+    raise UsageError(
+        f"no run '{name}' in {directory}{near}\n  `chimera runs list` shows those there are"
+    )

@@ -135,7 +135,7 @@ class RunningForecast:
     def now(self) -> Forecast | None:
         """What is to be expected of the trials of this sitting."""
         seen = self._seen.trials
-        if seen < max(LEAST_TRIALS, ENOUGH * self._here):
+        if seen < max(LEAST_TRIALS, ENOUGH * self._here) or not self._seen.judged:
             return None
         seconds = (time.monotonic() - self._began) / seen * self._here
         ahead = self._seen.cost_of(max(0, self._here - seen))

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from chimera.errors import StoreError, UsageError
+from chimera.text import one_line
 
 SUFFIX = "-lock"
 
@@ -33,6 +34,22 @@ def held(run: Path | str) -> Iterator[None]:
     finally:
         file.unlink(missing_ok=True)
         os.close(descriptor)
+
+
+def holder(run: Path | str) -> str | None:
+    """Which process runs a run now: "by process … since …"; None if no one does."""
+    file = Path(f"{run}{SUFFIX}")
+    try:
+        descriptor = os.open(file, os.O_RDONLY | os.O_CLOEXEC | os.O_NOFOLLOW | os.O_NONBLOCK)
+    except OSError:
+        return None
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_SH | fcntl.LOCK_NB)
+    except OSError:
+        return one_line(_holder(file))
+    finally:
+        os.close(descriptor)
+    return None
 
 
 def _taken(file: Path) -> int:

@@ -16,7 +16,8 @@ from chimera.eval.runs.store import RunStore
 
 @dataclass(frozen=True, slots=True)
 class RunSummary:
-    """A run in a list; `rate` is over all its trials, one without a verdict as not passed."""
+    """A run in a list; `rate` is over all its trials, one without a verdict as not passed, and None
+    where none has one."""
 
     run: str
     benchmark: str
@@ -48,7 +49,7 @@ class RunSummary:
             errored=result.errored,
             not_run=result.not_run,
             planned=result.planned,
-            rate=result.passed / result.total if result.total else None,
+            rate=result.pass_rate,
             interval=result.interval if result.total else None,
             bounds=result.bounds,
             cost=result.total_cost,

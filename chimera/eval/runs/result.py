@@ -232,15 +232,22 @@ class EvalResult:
     def _rows(self) -> list[dict[str, JSON]]:
         return [{name: getattr(trial, name) for name in _columns()} for trial in self]
 
+    def __repr__(self) -> str:
+        return f"<{type(self).__name__} {self.benchmark}: {self._counts()}>"
+
+    def _counts(self) -> str:
+        """The rate and its interval, where there is a verdict, and how many trials came to what."""
+        counts = f"{self.passed} passed, {self.failed} failed, {self.errored} without a verdict"
+        if self.not_run:
+            counts += f", {self.not_run} not run"
+        if self.pass_rate is None or self.interval is None:
+            return f"no verdicts ({counts})"
+        low, high = self.interval
+        return f"{self.pass_rate:.1%} passed ({counts}; 95% interval {low:.1%} to {high:.1%})"
+
     def _repr_html_(self) -> str:
         """What a notebook shows: the summary and the first trials, all of it as text."""
-        low, high = self.interval or (0.0, 1.0)
-        rate = "no verdicts" if self.pass_rate is None else f"{self.pass_rate:.1%} passed"
-        head = (
-            f"<b>{html.escape(self.benchmark)}</b>: {rate} "
-            f"({self.passed} passed, {self.failed} failed, {self.errored} errors, "
-            f"{self.not_run} not run; 95% interval {low:.1%} to {high:.1%})"
-        )
+        head = f"<b>{html.escape(self.benchmark)}</b>: {self._counts()}"
         names = ("task_id", "sample", "status", "why", "cost", "duration")
         cells = ("".join(f"<td>{html.escape(str(getattr(trial, name))[:200])}</td>"
                  for name in names) for trial in islice(self, SHOWN_TRIALS))  # fmt: skip

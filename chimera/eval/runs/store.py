@@ -30,7 +30,7 @@ from chimera.eval.values import (
 )
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
-from chimera.text import storable, storable_value, with_texts
+from chimera.text import did_you_mean, storable, storable_value, with_texts
 from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
@@ -497,7 +497,13 @@ class RunStore:
         where = "WHERE t.task_id = ? AND t.sample = ?"
         for _, record in self._records(where, (task_id, sample), whole=whole):
             return record
-        raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
+        raise self._no_trial(task_id, sample)
+
+    def _no_trial(self, task_id: str, sample: int) -> UsageError:
+        ids = [each for (each,) in self.rows(tuple[str], "SELECT DISTINCT task_id FROM trials")]
+        near = did_you_mean(task_id, ids) or (f"; an id looks like {ids[0]!r}" if ids else "")
+        where = "" if task_id in ids else near
+        return UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}{where}")
 
     def records(self, *, whole: bool = False) -> Iterator[TrialRecord]:
         """Stored trials, a page at a time; `whole` adds calls, evidence and the trajectory."""
@@ -644,7 +650,7 @@ class RunStore:
         query = "SELECT id FROM trials WHERE task_id = ? AND sample = ?"
         for (trial,) in self.rows(tuple[int], query, (task_id, sample)):
             return trial
-        raise UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}")
+        raise self._no_trial(task_id, sample)
 
 
 def _as_it_is(record: TrialRecord, _: Exception | None) -> TrialRecord:

@@ -102,7 +102,7 @@ def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     if error:
         code = error.get("code") if isinstance(error, dict) else None
         status = code if isinstance(code, int) and 400 <= code < 600 else 500
-        raise status_failure(name, status, {}, str(error))
+        raise status_failure(name, status, {}, error)
     choice = next(iter(objects(body.get("choices"))), {})
     message = choice.get("message")
     if not isinstance(message, dict):

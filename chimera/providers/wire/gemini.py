@@ -121,7 +121,7 @@ def wire_tools(tools: Sequence[Tool]) -> list[dict[str, JSON]]:
 def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     """The answer in the first candidate; an answer without one is a failure that can pass."""
     if "error" in body:
-        raise status_failure(name, 500, {}, str(body["error"]))
+        raise status_failure(name, 500, {}, body["error"])
     blocked = body.get("promptFeedback")
     candidate = next(iter(objects(body.get("candidates"))), None)
     if candidate is None and not (isinstance(blocked, dict) and blocked.get("blockReason")):

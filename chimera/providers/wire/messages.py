@@ -128,7 +128,7 @@ def wire_tools(tools: Sequence[Tool]) -> list[dict[str, JSON]]:
 def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     """The answer in a message; an answer without one is a failure that can pass."""
     if body.get("type") == "error" or "error" in body:
-        raise status_failure(name, 500, {}, str(body.get("error")))
+        raise status_failure(name, 500, {}, body.get("error"))
     blocks = body.get("content")
     if not isinstance(blocks, list) or len(objects(blocks)) != len(blocks):
         raise malformed(name, f"the answer has no content: {body}")

@@ -101,7 +101,7 @@ def wire_tools(tools: Sequence[Tool]) -> list[dict[str, JSON]]:
 def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     """The answer in a response; one that failed is a failure that can pass."""
     if body.get("error"):
-        raise status_failure(name, 500, {}, str(body["error"]))
+        raise status_failure(name, 500, {}, body["error"])
     items = objects(body.get("output"))
     if not isinstance(body.get("output"), list) or not isinstance(body.get("usage"), dict):
         raise malformed(name, f"the answer has no output or does not say its tokens: {body}")

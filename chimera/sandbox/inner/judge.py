@@ -37,17 +37,19 @@ class Report(dict[str, Any]):
 
 
 def sit(bench: int) -> None:
-    """Decide one case after another: (link, checks, report) come as descriptors."""
+    """Decide one case after another: (link, checks, report, waits) come as descriptors."""
     with socket.socket(fileno=bench) as seat:
         limit = sys.getrecursionlimit()
         while True:
-            data, (link, checks, report), _, _ = socket.recv_fds(seat, 64, 3)
+            data, (link, checks, report, waits), _, _ = socket.recv_fds(seat, 64, 4)
             try:
-                found = judge(Link(link, trusting=False, answer_pid=int(data)), read_all(checks))
+                speaking = Link(link, trusting=False, answer_pid=int(data), waits=waits)
+                found = judge(speaking, read_all(checks))
                 write_all(report, to_bytes(found))
             finally:
                 os.close(link)
                 os.close(report)
+                os.close(waits)
             sys.setrecursionlimit(limit)
             seat.send(b"done")
 

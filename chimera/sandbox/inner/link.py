@@ -37,6 +37,10 @@ MOST_NAMES = 100  # of the classes of an exception
 LARGEST_FRAME = 1 << 28
 LARGEST_CONVERSATION = 1 << 28
 FRAME_COST = 256  # what keeping a message costs beside its text
+#: Limits of time, by what reached them.
+CALL_TIME, CALL_WALL_TIME = "CPU time of a call", "wall time of a call"
+LOAD = "the machine's load"
+STRETCH = 4  # wall time is never more than this many times its limit, whatever the load
 FUNCTIONS = (
     types.FunctionType,
     types.BuiltinFunctionType,
@@ -141,10 +145,12 @@ ANSWERS: dict[str, type] = {
 class Link:
     """One end. `trusting` is true on the answer's side: there every operation is served."""
 
-    def __init__(self, descriptor: int, *, trusting: bool, answer_pid: int = 0) -> None:
+    def __init__(
+        self, descriptor: int, *, trusting: bool, answer_pid: int = 0, waits: int = -1
+    ) -> None:
         self.descriptor = descriptor
         self.trusting = trusting
-        self.answer_pid = answer_pid
+        self.answer_pid, self.waits = answer_pid, waits
         self.seconds: float | None = None  # CPU seconds the answer has for one question
         self.exported: list[Any] = []
         self.handles: dict[int, int] = {}
@@ -411,8 +417,8 @@ class Link:
         return b"".join(parts)
 
     def read(self, deadline: Deadline | None) -> bytes:
-        if deadline is not None and not deadline.wait(self.descriptor):
-            self.cut(f"one call took more than {deadline.seconds:g} s", "CPU time of a call")
+        if deadline is not None and (limit := deadline.reached(self.descriptor)):
+            self.cut(f"one call took more than {deadline.seconds:g} s", limit)
         try:
             data = os.read(self.descriptor, 1 << 18)
         except OSError:
@@ -422,7 +428,7 @@ class Link:
         return data
 
     def deadline(self) -> Deadline | None:
-        return None if self.seconds is None else Deadline(self.answer_pid, self.seconds)
+        return None if self.seconds is None else Deadline(self.answer_pid, self.seconds, self.waits)
 
     def cut(self, why: str, limit: str | None = None) -> NoReturn:
         """End a conversation for what no message says; the record says it instead."""
@@ -435,13 +441,17 @@ class Link:
 
 
 class Deadline:
-    """CPU seconds of another process, with three times as many of wall-clock time as a backstop."""
+    """CPU seconds of another process, with three times as many of wall-clock time as a backstop.
 
-    def __init__(self, pid: int, seconds: float) -> None:
+    The backstop stands still while that process waits for a processor, up to `STRETCH` times; then
+    it is the machine's load that decides, which is no verdict on anybody.
+    """
+
+    def __init__(self, pid: int, seconds: float, waits: int) -> None:
         self.clock = (~pid << 3) | 2  # the kernel's name for the CPU clock of a process
-        self.seconds = seconds
-        self.start = self.used()
-        self.end = time.monotonic() + 3 * seconds + 5
+        self.seconds, self.waits = seconds, waits
+        self.used_before, self.waited_before = self.used(), waiting_time(waits)
+        self.began, self.backstop = time.monotonic(), 3 * seconds + 5
 
     def used(self) -> float:
         try:
@@ -449,16 +459,35 @@ class Deadline:
         except OSError:  # it has ended; reading will say so
             return 0.0
 
-    def wait(self, descriptor: int) -> bool:
-        """Whether something can be read before time is up."""
+    def reached(self, descriptor: int) -> str | None:
+        """The limit that is reached before anything can be read, if one is."""
         poll = select.poll()
         poll.register(descriptor, select.POLLIN)
-        left = self.seconds
-        while left > 0 and (wall := self.end - time.monotonic()) > 0:
-            if poll.poll(1000 * min(max(left, 0.005), wall)):
-                return True
-            left = self.seconds - (self.used() - self.start)
-        return bool(poll.poll(0))
+        pause, limit = self.seconds, None
+        while not poll.poll(1000 * pause):
+            if limit:
+                return limit
+            left = self.seconds - (self.used() - self.used_before)
+            gone = time.monotonic() - self.began
+            limit = self.limit(left, gone)
+            pause = 0.0 if limit else min(max(left, 0.005), max(self.backstop - gone, 0.1))
+        return None
+
+    def limit(self, left: float, gone: float) -> str | None:
+        if left <= 0:
+            return CALL_TIME
+        waited = waiting_time(self.waits) - self.waited_before
+        if gone - waited >= self.backstop:
+            return CALL_WALL_TIME
+        return LOAD if gone >= STRETCH * self.backstop else None
+
+
+def waiting_time(waits: int) -> float:
+    """Seconds that a process had work to do and no processor, by the kernel's account of it."""
+    try:
+        return int(os.pread(waits, 64, 0).split()[1]) / 1e9
+    except (OSError, IndexError, ValueError):  # it has ended, or there is no such account
+        return 0.0
 
 
 def check_error(error: Any) -> None:

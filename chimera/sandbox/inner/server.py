@@ -81,7 +81,10 @@ class Server:
         bench = self.seat_judge()
         with ours, theirs:
             account, answer_pid = self.start_answer(limits, serve)
-            socket.send_fds(bench, [b"%d" % answer_pid], [ours.fileno(), checks, report])
+            waits = self.confinement.waits_of(answer_pid)
+            descriptors = [ours.fileno(), checks, report, waits]
+            socket.send_fds(bench, [b"%d" % answer_pid], descriptors)
+            os.close(waits)
         watch = Watch(self.control, account, limits, answer_pid, self.judge_pid, bench)
         watch.until_over()
         if (

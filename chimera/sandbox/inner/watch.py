@@ -11,11 +11,11 @@ from contextlib import suppress
 from typing import Any, NamedTuple
 
 from .confine import Confinement
+from .link import LOAD, STRETCH
 from .trees import larger
 
 CHUNK = 1 << 16
 LONGEST_LOOK_AWAY = 100  # milliseconds
-STRETCH = 4  # wall time is never more than this many times its limit, whatever the load
 JUDGE_KEEPS = 256 << 20  # bytes a judge may hold between verdicts, and beyond the answer's limit
 TICKS = os.sysconf("SC_CLK_TCK")
 PAGE = os.sysconf("SC_PAGE_SIZE")
@@ -236,7 +236,7 @@ class Watch:
         ):
             self.stop("file size")
         elif now >= self.deadline:
-            self.stop("wall time")
+            self.stop("wall time" if self.deadline < self.last_deadline else LOAD)
 
     def too_large(self, seen: Usage) -> bool:
         most = self.limits["memory_bytes"]

@@ -6,12 +6,16 @@ import base64
 import json
 import pickle
 import zlib
+from collections import Counter
+from itertools import islice
 
 import pytest
 
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, UsageError
-from chimera.eval.benchmarks.livecodebench import LiveCodeBench
+from chimera.eval.benchmarks.livecodebench import LiveCodeBench, _references
+from chimera.eval.harness import Harness
+from chimera.eval.submitters import NopAgent
 from chimera.eval.values import Submission
 
 CASES = [{"input": "1\n", "output": "2\n", "testtype": "stdin"}]
@@ -96,8 +100,6 @@ def test_unknown_settings_are_refused(options, message):
     ("fields", "message"),
     [
         ({"private_test_cases": packed([print])}, "row 0: private tests: .*refused"),
-        ({"private_test_cases": None}, "has no private tests"),
-        ({"public_test_cases": "[]", "private_test_cases": "[]"}, "has no tests"),
         ({"public_test_cases": "x"}, "public tests"),
     ],
 )
@@ -106,6 +108,48 @@ def test_damaged_rows_are_refused(tmp_path, fields, message):
 
     with pytest.raises(DatasetError, match=message):
         LiveCodeBench(dataset_path=tmp_path).tasks()
+
+
+def test_a_file_without_private_tests_is_refused(tmp_path):
+    public = {key: value for key, value in row(1).items() if key != "private_test_cases"}
+    (tmp_path / "test.jsonl").write_text(json.dumps(public))
+
+    with pytest.raises(DatasetError, match="has no private tests"):
+        LiveCodeBench(dataset_path=tmp_path).tasks()
+
+
+@pytest.mark.parametrize("private", ["[]", None])
+def test_a_problem_without_tests_has_no_verdict_and_the_others_have_theirs(folder, private):
+    empty = row(4, public_test_cases="[]", private_test_cases=private)
+    with (folder / "test.jsonl").open("a") as file:
+        file.write(json.dumps(empty) + "\n")
+
+    result = Harness(LiveCodeBench(dataset_path=folder), agent=NopAgent()).run()
+
+    assert {each.task_id: each.status for each in result.results} == {
+        "abc1_a": "failed",
+        "abc2_a": "failed",
+        "abc3_a": "failed",
+        "abc4_a": "error",
+    }
+    assert "abc4_a has no tests" in next(e.why for e in result.results if e.status == "error")
+
+
+@pytest.mark.parametrize(
+    ("program", "passed"),
+    [
+        ("import sys\nprint(sum(int(line) + 1 for line in sys.stdin if line.strip()))", "2025-01"),
+        ("import sys\nprint(int(sys.stdin.buffer.read()) + 1)", "2025-05"),
+    ],
+)
+def test_both_rules_of_the_repository_can_be_had(folder, program, passed):
+    verdicts = {}
+    for rule in ("2025-01", "2025-05"):
+        benchmark = LiveCodeBench(dataset_path=folder, rule=rule)
+        verdict = benchmark.grade(benchmark.tasks()[0], Submission(program), NoEnvironment())
+        verdicts[rule] = verdict.passed
+
+    assert verdicts == {rule: rule == passed for rule in verdicts}
 
 
 def test_prediction_files_of_the_repository_are_read(folder):
@@ -172,6 +216,30 @@ def test_real_files(dataset, scenario, count):
     for task in golden:
         assert benchmark.grade(task, benchmark.gold(task), NoEnvironment()).passed
         assert not benchmark.grade(task, Submission(""), NoEnvironment()).passed
+
+
+def test_our_own_programs_solve_their_problems_and_mutants_of_them_do_not(dataset):
+    benchmark = LiveCodeBench(dataset("livecodebench"))
+    tasks = {task["id"]: task for task in benchmark.tasks()}
+    programs = [tasks[identifier] for identifier in _references()]
+    forms = Counter("functional" if task["function"] else "stdin" for task in programs)
+
+    failed = [
+        task["id"]
+        for task in programs
+        if not benchmark.grade(task, benchmark.gold(task), NoEnvironment()).passed
+    ]
+    survived = [
+        task["id"]
+        for task in programs
+        if all(
+            benchmark.grade(task, mutant, NoEnvironment()).passed
+            for mutant in islice(benchmark.mutants(task), 4)
+        )
+    ]
+
+    assert forms == {"functional": 20, "stdin": 22}
+    assert (failed, survived) == ([], [])
 
 
 @pytest.mark.parametrize("scenario", LiveCodeBench.scenarios)

@@ -336,3 +336,53 @@ def test_the_environment_offers_tools_and_policy(tau2):
     assert "toggle_roaming" not in names  # the user's
     assert "<tech_support_policy>" in env.system_prompt
     assert Submission().data is None
+
+
+def test_a_bank_without_the_official_texts_says_so(tau2):
+    bank, airline = tau2("banking"), tau2("airline")
+
+    assert "differ from the official ones" in bank.notes()[0]
+    assert bank.options()["tool_texts"] == "own"
+    assert airline.notes() == ()
+    assert "tool_texts" not in airline.options()
+
+
+def simulations(benchmark, **info):
+    task = benchmark.tasks()[1]
+    gold = task["row"]["evaluation_criteria"]["actions"]
+    entry = {
+        "task_id": task["id"],
+        "messages": [{"role": "assistant", "content": "Hello."}],
+        "termination_reason": "user_stop",
+        "reward_info": {"reward": 0.0, "action_checks": [{"action": a} for a in gold]},
+    }
+    return {"info": info, "tasks": [task["row"]], "simulations": [entry]}
+
+
+def test_quoted_gold_actions_that_the_task_does_not_have_are_an_error(tau2, tmp_path):
+    benchmark = tau2("retail")
+    content, file = simulations(benchmark), tmp_path / "results.json"
+    file.write_text(json.dumps(content))
+    (agreeing,) = benchmark.read_predictions(file)
+    checks = content["simulations"][0]["reward_info"]["action_checks"]
+    checks[0]["action"] = {**checks[0]["action"], "arguments": {"order_id": "#W0"}}
+    file.write_text(json.dumps(content))
+    (contradicting,) = benchmark.read_predictions(file)
+
+    assert not benchmark.grade(agreeing.task, agreeing.submission, NO_ENVIRONMENT).passed
+    with pytest.raises(GraderError, match="gold actions that its task does not have"):
+        benchmark.grade(contradicting.task, contradicting.submission, NO_ENVIRONMENT)
+
+
+def test_solo_mode_is_refused_by_name(tau2, tmp_path):
+    benchmark, file = tau2("telecom"), tmp_path / "results.json"
+    file.write_text(
+        json.dumps(simulations(benchmark, agent_info={"implementation": "llm_agent_solo"}))
+    )
+    ticket = {**benchmark.tasks()[0]}
+    ticket["row"] = {**ticket["row"], "ticket": "No service.", "user_scenario": None}
+
+    with pytest.raises(DatasetError, match="solo mode"):
+        list(benchmark.read_predictions(file))
+    with pytest.raises(DatasetError, match="solo mode"):
+        benchmark.open_environment(ticket, start)

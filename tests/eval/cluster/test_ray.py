@@ -90,6 +90,19 @@ def test_four_nodes_do_a_run(cluster: Any, waits: Path):
     assert outcomes() == EXPECTED
 
 
+def test_the_doctor_looks_at_each_machine(cluster: Any):
+    told = subprocess.run(
+        [sys.executable, "-m", "chimera", "doctor", "--on", "ray", "--json"],
+        env={**os.environ, "RAY_ADDRESS": cluster.address}, stdout=subprocess.PIPE, check=True,
+    )  # fmt: skip
+    findings = json.loads(told.stdout)
+
+    machines = {each["topic"] for each in findings}
+    assert len(machines) == 4
+    usable = {each["topic"] for each in findings if each["name"] == "none" and each["good"]}
+    assert usable == machines
+
+
 @pytest.mark.parametrize("turn", range(TIMES))
 def test_a_killed_node_costs_no_verdict(cluster: Any, waits: Path, turn: int):
     process = started(waits, cluster.address)

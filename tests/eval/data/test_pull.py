@@ -256,8 +256,6 @@ def test_a_set_that_no_command_fetches_is_said():
 
 #: Sets without a place from which a command could fetch them; their pages say where they are.
 NOT_PUBLISHED = {"custom", "dpai-arena", "swt-bench"}
-#: Published without a commit that could be pinned.
-NOT_PINNED = {"swe-polybench"}
 
 
 @pytest.mark.parametrize("slug", sorted(set(adapters()) - NOT_PUBLISHED))
@@ -269,7 +267,7 @@ def test_every_public_set_can_be_fetched_pinned_and_with_its_licence(slug: str):
     assert found.fetch_hint().startswith(f"chimera datasets pull {slug}")
     revisions = [item.source.revision for item in found.sources if isinstance(item.source, HubFile)]
     commits = [i.source.commit for i in found.sources if isinstance(i.source, RepositoryPart)]
-    assert slug in NOT_PINNED or all(len(each) == 40 for each in revisions + commits)
+    assert all(len(each) == 40 for each in revisions + commits)
 
 
 @pytest.mark.parametrize("slug", sorted(NOT_PUBLISHED))

@@ -5,9 +5,11 @@ from __future__ import annotations
 import ast
 import inspect
 import json
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from importlib.util import find_spec
 from typing import Any
 
+from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._livecodebench import compare, programs
 from chimera.eval.benchmarks._livecodebench.cases import Case
 from chimera.eval.kits.python.grading import packages_of, python_calls, python_stdin
@@ -15,6 +17,17 @@ from chimera.eval.kits.replies import parse_python
 from chimera.eval.values import Verdict
 from chimera.sandbox import Limits
 
+#: What programs may import beside Python's own library, of the repository's locked environment.
+PACKAGES: Mapping[str, Sequence[str]] = {
+    "mpmath": (),
+    "networkx": (),
+    "numpy": (),
+    "pandas": ("numpy", "six", "dateutil", "pytz"),
+    "scipy": ("numpy",),
+    "sympy": ("mpmath",),
+}
+#: What is there too and cannot be offered.
+NOT_OFFERED = frozenset({"cupy", "numba", "regex", "torch"})
 SECONDS = 6.0
 EXECUTION_SECONDS = 3.0
 _ANSWER = "answer"
@@ -25,7 +38,9 @@ _LITERAL = (
 )  # fmt: skip
 
 
-def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict:
+def program(
+    source: str, cases: Sequence[Case], function: str | None, *, stand_in: programs.StandIn = "own"
+) -> Verdict:
     """A program against all cases: the official verdict, and the corrected one beside it."""
     functional = cases[0]["testtype"] == "functional"
     try:
@@ -35,7 +50,7 @@ def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict
     if functional:
         wrapped = programs.functional(source, function or "")
     else:
-        wrapped = programs.official_stdin(source)
+        wrapped = programs.official_stdin(source, stand_in)
     mode = f"\nMODE = {'functional' if functional else 'stdin'!r}\n"
     verdict = python_calls(
         wrapped,
@@ -45,11 +60,18 @@ def program(source: str, cases: Sequence[Case], function: str | None) -> Verdict
         oracle=inspect.getsource(compare) + mode,
         limits=_limits(len(cases), SECONDS),
         seconds_per_call=SECONDS,
-        packages=packages_of(source),
+        packages=packages_of(source, PACKAGES),
     )
     corrected = verdict.passed
     if not verdict.passed and not functional and source.strip():
         corrected = _with_real_stdin(source, cases)
+    if not verdict.passed and (lacking := _lacking(source)):
+        names = " ".join(sorted(lacking))
+        remedy = f": pip install {names}" if lacking <= PACKAGES.keys() else ""
+        raise EnvironmentFault(
+            f"the answer imports {names}, which the official environment has and this one "
+            f"lacks{remedy}"
+        )
     metrics = {**verdict.metrics, "corrected": corrected}
     return Verdict(verdict.passed, verdict.why, metrics=metrics, evidence=verdict.evidence)
 
@@ -62,8 +84,23 @@ def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
         [(case["input"], case["output"]) for case in cases],
         same=compare.same_output,
         limits=Limits(cpu_seconds=SECONDS, wall_seconds=10 * SECONDS),
+        packages=packages_of(source, PACKAGES),
     )
     return verdict.passed
+
+
+def _lacking(source: str) -> frozenset[str]:
+    """What a program imports that is in the official environment and not in this one."""
+    tree = parse_python(source)
+    imported: set[str] = set()
+    for node in () if tree is None else ast.walk(tree):
+        match node:
+            case ast.Import():
+                imported |= {alias.name.partition(".")[0] for alias in node.names}
+            case ast.ImportFrom(module=str(module), level=0):
+                imported.add(module.partition(".")[0])
+    absent = {name for name in imported & PACKAGES.keys() if find_spec(name) is None}
+    return frozenset(absent | imported & NOT_OFFERED)
 
 
 def _limits(count: int, seconds: float) -> Limits:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import ast
 from collections.abc import Callable
+from typing import Literal
 
 from chimera.eval.benchmarks._livecodebench.inside import cases
 from chimera.eval.kits.python import steps
@@ -15,6 +16,8 @@ from chimera.eval.kits.python.inside import answer
 from chimera.eval.kits.replies import parse_python
 
 ENTRY_POINT = "chimera_case"
+#: What upstream puts in the place of `sys.stdin`: an object of its own, or a plain `StringIO`.
+StandIn = Literal["own", "plain"]
 _MODULES = (
     *("string", "re", "datetime", "collections", "heapq", "bisect", "copy", "math", "random"),
     *("statistics", "itertools", "functools", "operator", "io", "sys", "json"),
@@ -28,11 +31,12 @@ PREAMBLE = (
 SWITCHED_OFF = ["quit", "help"]
 
 
-def official_stdin(program: str) -> str:
+def official_stdin(program: str, stand_in: StandIn = "own") -> str:
     """A program whose `chimera_case(text)` is what the answer writes when given `text`."""
     code = _rewritten(_as_function, _rewritten(_main_inlined, program))
     # Upstream takes any mention of the class for a functional answer, and then finds no function.
-    load = steps.step(cases.read_standard_input, code, "class Solution" in program)
+    in_class = "class Solution" in program
+    load = steps.step(cases.read_standard_input, code, in_class, stand_in == "plain")
     return steps.program(steps.step(answer.guard, program, SWITCHED_OFF), load)
 
 

@@ -1,15 +1,14 @@
-"""The tools of tau2-bench's bank that must be unlocked, and how the bank describes them."""
+"""The tools of tau2-bench's bank that must be unlocked."""
 
 from __future__ import annotations
 
-import json
-from collections.abc import Callable, Mapping
-from functools import lru_cache, wraps
-from importlib import resources
+from collections.abc import Callable
+from functools import wraps
 from inspect import Parameter, Signature, signature
 from typing import Any
 
 from chimera.eval.benchmarks._tau_bench.bank import need
+from chimera.eval.benchmarks._tau_bench.bank_texts import own_texts
 from chimera.eval.benchmarks._tau_bench.kernel import FunctionT, Kind, check_arguments, tool
 
 KEYWORD = Parameter.KEYWORD_ONLY
@@ -23,14 +22,6 @@ def need_all(refusal: str, **given: object) -> None:
     need(all(given.values()), refusal.format(", ".join(given)))
 
 
-@lru_cache(maxsize=1)
-def tool_texts() -> Mapping[str, Any]:
-    """Description and parameters of each tool that must be unlocked, as unlocking shows them."""
-    texts = resources.files("chimera.eval.benchmarks._tau_bench") / "banking_tools.json"
-    loaded: Mapping[str, Any] = json.loads(texts.read_text("utf-8"))
-    return loaded
-
-
 def inner(kind: Kind) -> Callable[[FunctionT], Any]:
     """Declare a method as a tool that must be unlocked. Its parameters are those the bank states,
     and it may take them as `**given`, in that order; one with a default it names itself."""
@@ -39,7 +30,7 @@ def inner(kind: Kind) -> Callable[[FunctionT], Any]:
         own = signature(function).parameters
         stated = [
             own.get(name, Parameter(name, KEYWORD)).replace(kind=KEYWORD)
-            for name in tool_texts()[function.__name__]["parameters"]
+            for name in own_texts()[function.__name__].parameters
         ]
         whole = Signature([own["self"], *stated])
 

@@ -19,7 +19,8 @@ from chimera.eval.benchmarks._tau_bench.bank_customer import KnowledgeUserTools
 from chimera.eval.benchmarks._tau_bench.bank_debit_service import DebitCardServiceTools
 from chimera.eval.benchmarks._tau_bench.bank_disputes import DisputeTools
 from chimera.eval.benchmarks._tau_bench.bank_limits import CreditLimitTools
-from chimera.eval.benchmarks._tau_bench.bank_tools import inner, tool_texts
+from chimera.eval.benchmarks._tau_bench.bank_texts import ToolText, own_texts
+from chimera.eval.benchmarks._tau_bench.bank_tools import inner
 from chimera.eval.benchmarks._tau_bench.kernel import Database, check_arguments, tool
 
 TransferReason = Literal[
@@ -67,8 +68,18 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
         "reason": "Code of the reason; the knowledge base says which applies.",
     }
 
-    def __init__(self, db: Database, logged_reads: frozenset[str] = frozenset()) -> None:
+    def __init__(
+        self,
+        db: Database,
+        logged_reads: frozenset[str] = frozenset(),
+        texts: Mapping[str, ToolText] | None = None,
+    ) -> None:
         super().__init__(db)
+        self._texts = texts or own_texts()
+        if texts is None:
+            self.own_words = frozenset(
+                {"unlock_discoverable_agent_tool", "give_discoverable_user_tool"}
+            )
         self._unlocked: set[str] = set()
         #: Reading tools whose use is entered in the books, because the task asks for it.
         self._logged_reads = logged_reads
@@ -174,7 +185,7 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
         shown = json.dumps(given, indent=2) if given else "(no arguments)"
         return (
             f"Tool given to user: {discoverable_tool_name}\n"
-            f"Description: {tool_texts()[discoverable_tool_name]['description']}\n"
+            f"Description: {self._texts[discoverable_tool_name].description}\n"
             f"Arguments: {shown}\n\n"
             "The user can now execute this action by calling `call_discoverable_user_tool` "
             f"with discoverable_tool_name='{discoverable_tool_name}' and the same arguments."
@@ -192,16 +203,17 @@ class KnowledgeTools(CreditLimitTools, DisputeTools, DebitCardServiceTools, Acco
         """Unlock one of the bank's inner tools that the knowledge base names."""
         self._discoverable(agent_tool_name)
         self._unlocked.add(agent_tool_name)
-        texts = tool_texts()[agent_tool_name]
+        text = self._texts[agent_tool_name]
         parameters = [
-            f"  - {name}: {kind} ({'required' if required else 'optional'}) - {meaning}"
-            for name, (kind, required, meaning) in texts["parameters"].items()
+            f"  - {name}: {known.kind} ({'required' if known.required else 'optional'}) - "
+            f"{known.meaning}"
+            for name, known in text.parameters.items()
         ]
         return (
             f"Tool unlocked: {agent_tool_name}\n"
-            f"Description: {texts['description']}\n\n"
+            f"Description: {text.description}\n\n"
             f"Tool: {agent_tool_name}\n"
-            f"Description: {texts['description']}\n"
+            f"Description: {text.description}\n"
             "Parameters:\n" + ("\n".join(parameters) or "  (no parameters)") + "\n\n"
             "You can now use this tool by calling `call_discoverable_agent_tool` with "
             f"agent_tool_name='{agent_tool_name}' and the required arguments."

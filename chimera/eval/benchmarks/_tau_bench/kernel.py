@@ -95,6 +95,8 @@ class Toolkit:
     arguments: ClassVar[Mapping[str, str]] = {}
     #: Tools of a base class that this one does not have.
     without: ClassVar[frozenset[str]] = frozenset()
+    #: Tools whose results are in our words: beyond their first line, records may differ.
+    own_words: frozenset[str] = frozenset()
     tools: ClassVar[Mapping[str, ToolFunction]] = {}
 
     def __init__(self, db: Database) -> None:

@@ -18,6 +18,7 @@ from typing import Any, ClassVar
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks._tau_bench.bank_customer import KnowledgeUserTools
+from chimera.eval.benchmarks._tau_bench.bank_texts import official_source, official_texts
 from chimera.eval.benchmarks._tau_bench.banking import KnowledgeTools
 from chimera.eval.benchmarks._tau_bench.domains import exists, read
 from chimera.eval.benchmarks._tau_bench.kernel import Database, World, tool
@@ -152,7 +153,8 @@ class SearchingTools(KnowledgeTools):
     def __init__(
         self, db: Database, logged_reads: frozenset[str], folder: Path, offered: Sequence[str]
     ) -> None:
-        super().__init__(db, logged_reads)
+        source = official_source(folder)
+        super().__init__(db, logged_reads, official_texts(source) if source else None)
         self._folder = folder
         hidden = {"KB_search", "grep"} - set(offered)
         kept = {name: known for name, known in self.tools.items() if name not in hidden}

@@ -50,7 +50,9 @@ class Tally:
 
     def reward(self) -> Reward:
         value = math.prod(self.breakdown.values(), start=1.0)
-        return Reward(value, "; ".join(self.reasons), self.breakdown, self.details)
+        differing = self.details.get("differing_results")
+        told = [f"{len(differing)} recorded results differ from those here"] if differing else []
+        return Reward(value, "; ".join([*self.reasons, *told]), self.breakdown, self.details)
 
 
 @dataclass(frozen=True, slots=True)
@@ -123,7 +125,11 @@ def replay(world: World, task: Mapping[str, Any], messages: Messages) -> Replaye
             continue
         content = world.respond(call).content
         recorded = answer.get("content")
-        if not _same_content(content, recorded):
+        if call.name in world.agent.own_words and isinstance(recorded, str):
+            same = content.partition("\n")[0] == recorded.partition("\n")[0]
+        else:
+            same = _same_content(content, recorded)
+        if not same:
             differing.append(f"{call.name}: {content[:120]!r}, recorded {str(recorded)[:120]!r}")
     world.sync()
     return Replayed(world, differing)
@@ -211,8 +217,9 @@ def reward(
 ) -> Reward:
     """tau2's reward: the product of what the task's reward bases give, each 0 or 1.
 
-    With `strict`, a recorded conversation whose state-changing calls answer differently here was
-    made in another world and cannot be judged: `GraderError`.
+    A recorded conversation whose state-changing calls answer differently here was made in another
+    world: with `strict` it cannot be judged (`GraderError`), and without it cannot fail by the
+    state it leaves; a pass says that it differs.
     """
     if termination not in FINISHED:
         return Reward(0.0, f"the conversation ended with {termination}")
@@ -232,14 +239,14 @@ def reward(
             raise GraderError(f"the conversation cannot be replayed: {error}") from None
         if replayed.differing:
             tally.details["differing_results"] = list(replayed.differing)
-            if strict:
-                raise GraderError(
-                    "the recorded conversation was made in another world: " + replayed.differing[0]
-                )
         if "DB" in basis:
             _databases(tally, replayed.world, *gold_world(make_world, task))
         if "ENV_ASSERTION" in basis:
             tally.count("ENV_ASSERTION", _not_holding(replayed.world, criteria))
+        if replayed.differing and (strict or tally.reasons):
+            raise GraderError(
+                "the recorded conversation was made in another world: " + replayed.differing[0]
+            )
     if "ACTION" in basis:
         tally.count("ACTION", _not_called(criteria, messages))
     if "COMMUNICATE" in basis:

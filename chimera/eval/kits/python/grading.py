@@ -17,8 +17,8 @@ from chimera.types import JSON
 
 #: The plainest oracle: Python's own equality.
 EQUAL = "def matches(input, expected, actual):\n    return actual == expected\n"
-#: Third-party packages that answers may import, when they are installed.
-OFFERED = ("numpy",)
+#: Third-party packages that answers may import, when they are installed, with what each imports.
+OFFERED: Mapping[str, Sequence[str]] = {"numpy": ()}
 
 
 def python_tests(
@@ -214,13 +214,15 @@ def helpers(prompt: str, entry_point: str) -> str:
     return ast.unparse(ast.Module(body=list(kept), type_ignores=[]))
 
 
-def packages_of(program: str) -> tuple[str, ...]:
-    """The offered packages a program mentions and this machine has."""
-    return tuple(
-        name
-        for name in OFFERED
+def packages_of(program: str, offered: Mapping[str, Sequence[str]] = OFFERED) -> tuple[str, ...]:
+    """The offered packages a program mentions and this machine has, and what these import."""
+    wanted = [
+        each
+        for name, needed in offered.items()
         if re.search(rf"\b{name}\b", program) and find_spec(name) is not None
-    )
+        for each in (*needed, name)
+    ]
+    return tuple(name for name in dict.fromkeys(wanted) if find_spec(name) is not None)
 
 
 def same_lines(written: str, expected: str) -> bool:

@@ -21,6 +21,7 @@ from chimera.eval.proof.attack.targets import TARGETS, Target
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import close_all
 from chimera.sandbox.launch import isolation, landlock_available
+from chimera.text import did_you_mean
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,6 +90,7 @@ def attack(
     only: Iterable[str] | None = None,
 ) -> AttackReport:
     """Grade every attack on every task; a right answer after each one must still pass."""
+    _check_names(benchmark, tasks, only)
     watch = HostWatch()
     wanted = None if only is None else set(only)
     findings: list[Finding] = []
@@ -96,8 +98,8 @@ def attack(
     try:
         for task in tasks:
             gold = benchmark.gold(task) if benchmark.grading == "none" else None
-            known = list(submissions(benchmark, task))
-            for name, submission in known or _unknown_grader(benchmark, task):
+            known, tries = _tries(benchmark, task)
+            for name, submission in tries:
                 if wanted is None or name in wanted:
                     grade = partial(_grade, benchmark, task, start=start, watch=watch)
                     tried = grade if known else partial(_grade_apart, grade)
@@ -105,22 +107,32 @@ def attack(
     finally:
         del os.environ["CHIMERA_ATTACK_API_KEY"]
         close_all()
-    if not findings:
-        raise UsageError(
-            f"{benchmark.name()}: there is no such attack\n"
-            "  A benchmark can bring its own: attacks(task) yields (name, Submission)."
-        )
     return AttackReport(benchmark.name(), tuple(findings), tuple(watch.traces()))
 
 
 Grade = Callable[[Callable[[], Submission]], tuple[str, str, bool]]
 
 
-def _unknown_grader(
+def _tries(
     benchmark: Benchmark[Any], task: Task
-) -> Iterator[tuple[str, Callable[[], Submission]]]:
-    for title, text in answers(task):
-        yield title, partial(benchmark.extract, task, text)
+) -> tuple[bool, list[tuple[str, Callable[[], Submission]]]]:
+    """Whether anything is known of the grader, and what is tried on it."""
+    if known := list(submissions(benchmark, task)):
+        return True, known
+    return False, [(title, partial(benchmark.extract, task, text)) for title, text in answers(task)]
+
+
+def _check_names(
+    benchmark: Benchmark[Any], tasks: Sequence[Task], only: Iterable[str] | None
+) -> None:
+    """Refuse names that no attack on these tasks has, before any is tried."""
+    names = dict.fromkeys(name for task in tasks for name, _ in _tries(benchmark, task)[1])
+    for wrong in set(only or ()) - set(names):
+        raise UsageError(
+            f"{benchmark.name()}: there is no attack '{wrong}'{did_you_mean(wrong, names)}\n"
+            f"  There are: {', '.join(names)}\n"
+            "  A benchmark can bring its own: attacks(task) yields (name, Submission)."
+        )
 
 
 def _grade_apart(grade: Grade, make: Callable[[], Submission]) -> tuple[str, str, bool]:

@@ -3,11 +3,14 @@
 from __future__ import annotations
 
 import json
+from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
+from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._livecodebench import compare, grading, replies
+from chimera.eval.kits.python import grading as python_grading
 
 SUM = "+".join("1" * 3000)
 FOLDER = Path(__file__).parent / "vectors"
@@ -64,6 +67,49 @@ def test_an_honest_program_that_the_stand_in_fails_is_corrected(code):
 
     assert not verdict.passed
     assert verdict.metrics["corrected"] is True
+
+
+@pytest.mark.parametrize(
+    "program",
+    [
+        "from scipy.special import comb\nprint(int(comb(int(input()), 2)))",
+        "import sympy\nprint(sympy.binomial(int(input()), 2))",
+        "import pandas\nprint(int(pandas.Series(range(int(input()))).sum()))",
+    ],
+)
+def test_programs_may_import_what_the_official_environment_has(program):
+    pytest.importorskip(program.split()[1].partition(".")[0])
+    tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
+
+    assert grading.program(program, tests, None).passed
+
+
+@pytest.mark.parametrize(
+    ("program", "says"),
+    [
+        ("import torch\nprint(10)", "imports torch, which the official environment has"),
+        ("def f():\n    from networkx import Graph\nf()\nprint(10)", "pip install networkx"),
+    ],
+)
+def test_a_package_that_only_this_machine_lacks_is_an_error(monkeypatch, program, says):
+    def without_networkx(name):
+        return None if name == "networkx" else find_spec(name)
+
+    for module in (grading, python_grading):
+        monkeypatch.setattr(module, "find_spec", without_networkx)
+    tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
+
+    with pytest.raises(EnvironmentFault, match=says):
+        grading.program(program, tests, None)
+
+
+def test_what_the_official_environment_lacks_too_is_the_answers_fault():
+    tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
+
+    verdict = grading.program("import sortedcontainers\nprint(10)", tests, None)
+
+    assert not verdict.passed
+    assert "sortedcontainers" in verdict.why
 
 
 @pytest.mark.parametrize("vector", vectors("other.jsonl", "extract_code"))

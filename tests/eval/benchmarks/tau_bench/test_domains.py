@@ -227,10 +227,10 @@ def test_banking_unlocks_calls_and_logs(domain):
     assert locked.startswith(f"Error: Tool '{name}' has not been unlocked. You must first use `unl")
     assert unlocked == (
         f"Tool unlocked: {name}\n"
-        "Description: Temporarily freeze a debit card. The card can be unfrozen later.\n\n"
+        "Description: Stop a debit card until it is unfrozen.\n\n"
         f"Tool: {name}\n"
-        "Description: Temporarily freeze a debit card. The card can be unfrozen later.\n"
-        "Parameters:\n  - card_id: string (required) - The debit card ID to freeze\n\n"
+        "Description: Stop a debit card until it is unfrozen.\n"
+        "Parameters:\n  - card_id: string (required) - which debit card\n\n"
         "You can now use this tool by calling `call_discoverable_agent_tool` with "
         f"agent_tool_name='{name}' and the required arguments."
     )

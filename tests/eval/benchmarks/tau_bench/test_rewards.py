@@ -164,8 +164,19 @@ def test_a_record_made_in_another_world_has_no_verdict():
     with pytest.raises(GraderError, match="another world"):
         graded({"messages": messages})
     lenient = Grader(task(), make_world, strict=False).grade({"messages": messages})
-    assert lenient.value == 1.0
+    assert (lenient.value, lenient.why) == (1.0, "1 recorded results differ from those here")
     assert "differing_results" in lenient.details
+
+
+def test_a_record_made_in_another_world_never_fails_by_the_state_it_leaves():
+    wrong = {"id": "1", **CREATE, "arguments": {**CREATE["arguments"], "title": "another"}}
+    messages = [
+        {"role": "assistant", "content": None, "tool_calls": [wrong]},
+        {"role": "tool", "id": "1", "content": '{"task_id": "task_77"}'},
+    ]
+
+    with pytest.raises(GraderError, match="another world"):
+        Grader(task(), make_world, strict=False).grade({"messages": messages})
 
 
 @pytest.mark.parametrize(

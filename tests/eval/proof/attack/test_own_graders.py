@@ -79,7 +79,7 @@ def test_errors_show_nothing():
 
 
 def test_an_attack_that_there_is_not_is_said():
-    with pytest.raises(UsageError, match="no such attack"):
+    with pytest.raises(UsageError, match="no attack 'frobnicate'"):
         attacked(Own(), only=["frobnicate"])
 
 

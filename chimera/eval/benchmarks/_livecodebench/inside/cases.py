@@ -6,7 +6,7 @@ import types
 from typing import Any
 
 
-def read_standard_input(names: dict[str, object], source: str, in_class: bool) -> None:
+def read_standard_input(names: dict[str, object], source: str, in_class: bool, plain: bool) -> None:
     """`chimera_case(text)` is what the answer's `wrapped_function` writes when given `text`."""
     real: Any = sys.stdin
     sys.argv = ["program"]
@@ -20,7 +20,7 @@ def read_standard_input(names: dict[str, object], source: str, in_class: bool) -
         real.readline = lambda *arguments: next(lines)
         real.readlines = lambda *arguments: text.split("\n")
         before = sys.stdin, sys.stdout
-        stand_in: Any = Input(text)
+        stand_in: Any = io.StringIO(text) if plain else Input(text)
         sys.stdin, sys.stdout = stand_in, written
         try:
             function()

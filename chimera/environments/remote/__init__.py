@@ -1,0 +1,1 @@
+"""Environments on another machine."""

@@ -1,0 +1,106 @@
+"""Places on other machines where a relay of ours can run."""
+
+from __future__ import annotations
+
+import secrets
+import subprocess
+import tempfile
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from typing import IO, Self
+from urllib.parse import parse_qsl, urlsplit
+
+from chimera.environments.base import EnvironmentSpec
+from chimera.errors import EnvironmentFault, UsageError
+
+#: Where a relay's code and what tasks mount are kept there, below the user's home.
+KEPT = ".cache/chimera/remote"
+UNPACK = (
+    "mkdir -p {new} && tar -xf - -C {new} && mv {new} {place} || (rm -rf {new}; test -d {place})"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Address:
+    """What `SCHEME://[USER@]HOST[:PORT][?KEY=VALUE&…]` says after its scheme."""
+
+    host: str
+    port: int | None = None
+    user: str | None = None
+    settings: dict[str, str] = field(default_factory=dict)
+
+    @classmethod
+    def read(cls, text: str, known: Sequence[str]) -> Self:
+        try:
+            parts = urlsplit(text)
+            port = parts.port
+        except ValueError as error:
+            raise UsageError(f"--environment {text}: {error}") from error
+        host, settings = parts.hostname or "", dict(parse_qsl(parts.query))
+        if not host or host.startswith("-") or (parts.username or "").startswith("-"):
+            raise UsageError(f"--environment {text}: no host is named")
+        for key in settings:
+            if key not in known:
+                raise UsageError(
+                    f"--environment {text}: no setting '{key}'\n  It has: {', '.join(known)}"
+                )
+        return cls(host, port, parts.username, settings)
+
+
+class Sandbox(ABC):
+    """A place of one environment on another machine; `create`, `execute` and `kill` are all.
+
+    The relay that `execute` starts there carries commands and files over its own two pipes.
+    """
+
+    @classmethod
+    @abstractmethod
+    def create(cls, address: Address, spec: EnvironmentSpec, seconds: int) -> Self:
+        """A place for what `spec` needs, which ends by itself after so many seconds."""
+
+    @abstractmethod
+    def execute(self, command: Sequence[str], stderr: IO[bytes]) -> subprocess.Popen[bytes]:
+        """Start a command there whose input and output are pipes here."""
+
+    @abstractmethod
+    def kill(self) -> None:
+        """End the place and all that runs in it. Safe to call twice."""
+
+    def run(self, command: Sequence[str], fill: Callable[[IO[bytes]], object] | None = None) -> str:
+        """What a short command there says; `fill` writes its input."""
+        with tempfile.TemporaryFile() as stderr:
+            process = self.execute(command, stderr)
+            assert process.stdin is not None
+            assert process.stdout is not None
+            with process:
+                try:
+                    if fill is not None:
+                        fill(process.stdin)
+                    process.stdin.close()
+                except BrokenPipeError:
+                    pass  # its exit code says why
+                said = process.stdout.read()
+            if process.returncode != 0:
+                raise EnvironmentFault(
+                    f"'{command[0]}' failed there ({process.returncode}): {last_words(stderr)}",
+                    retryable=True,
+                )
+        return said.decode("utf-8", "replace")
+
+    def keep(self, name: str, pack: Callable[[IO[bytes]], object]) -> str:
+        """The directory there with the tree that `pack` writes, which is sent once."""
+        place = f"{KEPT}/{name}"
+        there = f"mkdir -p {KEPT} && cd {KEPT} && pwd && if test -d {name}; then echo yes; fi"
+        folder, *found = self.run(["sh", "-c", there]).split("\n")
+        if found[0] != "yes":
+            new = f"{place}.{secrets.token_hex(8)}"
+            self.run(["sh", "-c", UNPACK.format(new=new, place=place)], pack)
+        return f"{folder}/{name}"
+
+
+def last_words(file: IO[bytes], most: int = 2000) -> str:
+    """The end of what a program said on its standard error, which went to this file."""
+    file.seek(0, 2)
+    file.seek(max(0, file.tell() - most))
+    return file.read().decode("utf-8", "replace").strip() or "it said nothing"
