@@ -13,7 +13,7 @@ import argparse
 import json
 import time
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -27,6 +27,7 @@ from chimera.eval.kits.repositories.swe_instance import SWEBenchTask
 from chimera.eval.proof.validate import ANSWERS, validate
 from chimera.eval.trial import StartBackend
 
+RECORDS = Path(__file__).parents[1] / "chimera/eval/proof/records"
 SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
     "lite": (SWEBench, {}),
     "verified": (SWEBenchVerified, {}),
@@ -57,12 +58,23 @@ def proven(
     except ChimeraError as error:
         return {**line, "error": str(error)}
     answers = [
-        {"answer": check.answer, "status": check.status, "why": check.why[:200]}
+        {
+            "answer": check.answer,
+            "number": check.number,
+            "status": check.status,
+            "why": check.why[:200],
+        }
         for check in report.checks
     ]
-    twins = report.counts().get("twins", {})
-    seconds = round(time.monotonic() - started, 1)
-    return {**line, "answers": answers, "twins": twins, "seconds": seconds}
+    gold = next((check.metrics for check in report.of("gold")), {})
+    return {
+        **line,
+        **{name: value for name, value in benchmark.options().items() if name in ("mode", "split")},
+        "answers": answers,
+        "twins": report.counts().get("twins", {}),
+        "coverage": {name: gold[name] for name in sorted(gold) if name.startswith("coverage")},
+        "seconds": round(time.monotonic() - started, 1),
+    }
 
 
 def named_value(text: str) -> tuple[str, Any]:
@@ -99,63 +111,67 @@ def named(line: dict[str, Any]) -> tuple[str, str]:
     return line["task"], line["environment"]
 
 
-def write_record(benchmark: InstanceBenchmark, lines: list[dict[str, Any]], note: str) -> None:
+def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) -> None:
     """The record of one benchmark, of the lines that are about rows of its own."""
     ids = {task["id"] for task in benchmark.tasks()}
-    rows = [line for line in lines if line["task"] in ids and "answers" in line]
-    found: dict[str, list[tuple[str, dict[str, str]]]] = {kind: [] for kind in ANSWERS}
-    for line in rows:
-        for answer in line["answers"]:
-            found[answer["answer"]].append((line["task"], answer))
-    counts = {
-        kind: {
-            "graded": len(all_of),
-            "as_due": sum(
-                a["status"] == ("passed" if kind == "gold" else "failed") for _, a in all_of
-            ),
-            "errors": sum(a["status"] == "error" for _, a in all_of),
-            "passed": sum(a["status"] == "passed" for _, a in all_of),
-        }
-        for kind, all_of in found.items()
-    }
-    gold = {task for task, answer in found["gold"] if answer["status"] == "passed"}
-    idle = {task for task, answer in found["empty"] if answer["status"] == "passed"}
-    proven = gold - idle
-    place = Path("chimera/eval/proof/records") / f"{benchmark.slug}.json"
+    own = [line for line in lines if line["task"] in ids]
+    rows = [line for line in own if "answers" in line]
+    gold, empty, mutants = ([(line["task"], a) for line in rows for a in line["answers"]
+                             if a["answer"] == kind] for kind in ANSWERS)  # fmt: skip
+    unproven = {task for task, answer in gold if answer["status"] != "passed"}
+    idle = {task for task, answer in empty if answer["status"] != "failed"}
+    proven = {line["task"] for line in rows} - unproven - idle
+    place = RECORDS / f"{benchmark.slug}.json"
     known = json.loads(place.read_text())
-    backends = sorted({line["environment"] for line in rows})
-    by = {
-        backend: len({r["task"] for r in rows if r["environment"] == backend} & proven)
-        for backend in backends
-    }
     record = {
         "benchmark": benchmark.slug,
         "tasks": len(proven),
         "of": known["of"],
+        "covers": known["covers"],
+        "note": known["note"],
         "without_gold": 0,
-        "answers": counts,
-        "environments": by,
-        "repositories": dict(sorted(Counter(t.rpartition("-")[0] for t in proven).items())),
+        "answers": {
+            kind: _counted(answers, "passed" if kind == "gold" else "failed")
+            for kind, answers in zip(ANSWERS, (gold, empty, mutants), strict=True)
+        },
         "twins": {
             name: sum(line["twins"].get(name, 0) for line in rows) for name in ("tests", "twinned")
         },
-        "gold_not_passed": [
-            {"task": task, "why": answer["why"]}
-            for task, answer in found["gold"]
-            if answer["status"] != "passed"
-        ],
-        "empty_passed": sorted(idle),
-        "survivors": dict(Counter(t for t, a in found["mutant"] if a["status"] == "passed")),
-        "not_tried_whole": [
-            {"task": line["task"], "why": line["error"]}
-            for line in lines
-            if line["task"] in ids and "error" in line
-        ],
+        "environments": {
+            backend: len({r["task"] for r in rows if r["environment"] == backend} & proven)
+            for backend in sorted({line["environment"] for line in rows})
+        },
+        "repositories": dict(sorted(Counter(t.rpartition("-")[0] for t in proven).items())),
+        "gold_not_passed": [{"task": t, "why": a["why"]} for t, a in gold if t in unproven],
+        "empty_passed": [{"task": t, "why": a["why"]} for t, a in empty if t in idle],
+        "survivors": [{"task": t, "number": a["number"]} for t, a in mutants
+                      if a["status"] == "passed"],
+        "not_graded": [{"task": r["task"], "why": r["error"]} for r in own if "error" in r],
+        **_modes(rows),
         "proven": sorted(proven),
-        "note": note,
-        "covers": known["covers"],
-    }
+    }  # fmt: skip
     place.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _modes(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """SWT-Bench's: rows by mode, and the mean change coverage of the golden tests."""
+    modes = Counter(row["mode"] for row in rows if "mode" in row)
+    deltas = [row["coverage"].get("coverage_delta_gold") for row in rows]
+    measured = [delta for delta in deltas if delta is not None]
+    if not modes:
+        return {}
+    mean = round(sum(measured) / len(measured), 4) if measured else None
+    return {"modes": dict(modes), "coverage": {"rows": len(measured), "mean_delta_gold": mean}}
+
+
+def _counted(answers: Sequence[tuple[str, dict[str, Any]]], due: str) -> dict[str, int]:
+    statuses = Counter(answer["status"] for _, answer in answers)
+    return {
+        "graded": len(answers),
+        "as_due": statuses[due],
+        "errors": statuses["error"],
+        "passed": statuses["passed"],
+    }
 
 
 def main() -> None:
@@ -168,8 +184,14 @@ def main() -> None:
     parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
     parser.add_argument("--mutants", type=int, default=3)
     parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--record", action="store_true", help="write records, grade nothing")
     options = parser.parse_intermixed_args()
     options.suite = options.suite or ["lite", "verified"]
+    if options.record:
+        for name in options.suite:
+            kind, own = SUITES[name]
+            write_record(kind(**own), lines_of(options.results))
+        return
     end = time.monotonic() + 60 * options.minutes
     for suite, benchmark, task in wanted(options):
         key = (task["id"], options.environment)

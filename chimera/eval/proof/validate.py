@@ -31,8 +31,7 @@ class Check:
 
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
-    some of several runs: in how many, of how many. `twin` counts the tests that decided and those
-    of them that have a twin.
+    some of several runs: in how many, of how many. `metrics` are the verdict's.
     """
 
     task_id: str
@@ -45,7 +44,7 @@ class Check:
     rewarded: bool = False
     unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
-    twin: Mapping[str, Any] = field(default_factory=dict)
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_due(self) -> bool:
@@ -108,7 +107,8 @@ class Report:
 
     def _twins(self) -> dict[str, Any]:
         """How many of the tests that the gold passes can tell a forged pass, where twins are."""
-        twins = [check.twin for check in self.of("gold") if check.twin]
+        found = (check.metrics.get("twin") for check in self.of("gold"))
+        twins = [twin for twin in found if isinstance(twin, Mapping)]
         counts = {name: sum(twin[name] for twin in twins) for name in ("tests", "twinned")}
         return {"twins": counts} if twins else {}
 
@@ -197,7 +197,7 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.status,
         record.why,
         submission.text,
-        twin=_twin(record),
+        metrics=record.verdict.metrics if record.verdict else {},
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),
@@ -218,8 +218,3 @@ def _varying(records: Sequence[TrialRecord]) -> dict[str, tuple[int, int]]:
     return {
         name: (sum(held), len(held)) for name, held in seen.items() if 0 < sum(held) < len(held)
     }
-
-
-def _twin(record: TrialRecord) -> Mapping[str, Any]:
-    twin = record.verdict.metrics.get("twin") if record.verdict else None
-    return twin if isinstance(twin, Mapping) else {}

@@ -12,6 +12,7 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.repositories.built import Built
 from chimera.eval.kits.repositories.source import BaseTree, Source, base_tree
+from chimera.eval.kits.repositories.swebench_specs import listed_requirements
 from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
@@ -35,6 +36,7 @@ class PythonSetup:
     pins: tuple[str, ...]  # a closed list: nothing that they depend on is added
     interpreters: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()  # installed with what they depend on
+    requirement_files: tuple[str, ...] = ()  # the first in the tree lists more of them
     version: str = ""  # the project's; with one it is built where that adds something
 
     def tree(self) -> BaseTree:
@@ -44,7 +46,9 @@ class PythonSetup:
 
     def environment(self) -> VirtualEnvironment:
         """The pins, and what the project needs beside them."""
-        return self._packages(*self.requirements, *self.tree().requirements())
+        tree = self.tree()
+        listed = listed_requirements(tree.path, self.requirement_files)
+        return self._packages(*self.requirements, *listed, *tree.requirements())
 
     def _packages(self, *requirements: str) -> VirtualEnvironment:
         return virtual_environment(

@@ -171,8 +171,13 @@ def _make(
     if requirements:
         bounds = path / "constraints.txt"
         bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
-        if install(python, ["-c", str(bounds), *requirements], timeout=900) != 0:
-            missing += [package_name(requirement) for requirement in requirements]
+        with_bounds = ["-c", str(bounds)]
+        if install(python, [*with_bounds, *requirements], timeout=900) != 0:
+            missing += [
+                package_name(requirement)
+                for requirement in requirements
+                if install(python, [*with_bounds, requirement], timeout=900) != 0
+            ]
     site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
     lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
     (site / "testbed.pth").write_text("\n".join(lines) + "\n")
