@@ -141,6 +141,10 @@ def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) 
             backend: len({r["task"] for r in rows if r["environment"] == backend} & proven)
             for backend in sorted({line["environment"] for line in rows})
         },
+        "sources": {
+            source: len({r["task"] for r in rows if r["exact"] is exact} & proven)
+            for source, exact in (("base commit", True), ("source distribution", False))
+        },
         "repositories": dict(sorted(Counter(t.rpartition("-")[0] for t in proven).items())),
         "gold_not_passed": [{"task": t, "why": a["why"]} for t, a in gold if t in unproven],
         "empty_passed": [{"task": t, "why": a["why"]} for t, a in empty if t in idle],

@@ -80,7 +80,7 @@ class SWTBench(InstanceBenchmark):
     setup = "Put SWE-bench Lite or Verified less SWT-Bench's exclusions into it, as JSONL."
     files = ("swt_bench_{split}.jsonl.gz", "swt_bench_{split}.jsonl", "swt_bench_{split}.parquet",
              "swt_bench_{split}.json")  # fmt: skip
-    needs = ("bubblewrap", "packages of each instance")
+    needs = ("docker or bubblewrap", "packages of each instance")
     environments = ("bubblewrap", "docker")
 
     option_type = SWTBenchOptions
