@@ -19,7 +19,6 @@ from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
     install,
-    package_name,
 )
 from chimera.text import log_end
 
@@ -41,7 +40,6 @@ class Built:
 
     source: Source
     environment: VirtualEnvironment
-    pins: tuple[str, ...]
     version: str  # what a project that asks its tags is told
 
     @property
@@ -82,22 +80,19 @@ class Built:
             env.copy_out(TESTBED, target)
 
     def _tools(self, requirements: Sequence[str]) -> Path:
-        """What the build needs, in a directory of its own; the pins bound it."""
-        names = {package_name(requirement) for requirement in requirements}
-        bounds = [pin for pin in self.pins if package_name(pin) in names]
-        bounded = {package_name(pin) for pin in bounds}
-        bounds += [bound for bound in BOUNDS if package_name(bound) not in bounded]
+        """What the build needs, in a directory of its own."""
         python = str(self.environment.python)
 
         def make(folder: Path) -> None:
-            constraints = folder.with_name(f"{folder.name}.bounds")
-            constraints.write_text("\n".join(bounds))
-            arguments = ["--target", str(folder), "-c", str(constraints), *requirements]
-            if requirements and install(python, arguments, timeout=600) != 0:
-                raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
+            bounds = folder.with_name(f"{folder.name}.bounds")
+            bounds.write_text("\n".join(BOUNDS))
+            arguments = ["--target", str(folder), *requirements]
+            for bounded in (["-c", str(bounds), *arguments], arguments):
+                if not requirements or install(python, bounded, timeout=600) == 0:
+                    return
+            raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
 
-        parts = [python, *sorted(requirements), *sorted(bounds)]
-        return made_once("build-tools", digest(RECIPE, *parts), make)
+        return made_once("build-tools", digest(RECIPE, python, *sorted(requirements)), make)
 
 
 def build_failure(tree: Path) -> str:

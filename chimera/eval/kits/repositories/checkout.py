@@ -42,7 +42,7 @@ class PythonSetup:
     def tree(self) -> BaseTree:
         if not self.version:
             return base_tree(self.source)
-        return base_tree(Built(self.source, self._packages(), self.pins, self.version))
+        return base_tree(Built(self.source, self._packages(), self.version))
 
     def environment(self) -> VirtualEnvironment:
         """The pins, and what the project needs beside them."""

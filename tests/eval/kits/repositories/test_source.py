@@ -82,7 +82,7 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     version = "{}.{}".format(*sys.version_info[:2])
     packages = virtual_environment(version, (), interpreters={version: sys.executable})
 
-    tree = base_tree(Built(Directory(project), packages, (), "1.5"))
+    tree = base_tree(Built(Directory(project), packages, "1.5"))
 
     assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
     assert failure in build_failure(tree.path)
