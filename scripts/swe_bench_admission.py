@@ -1,84 +1,211 @@
-"""Which SWE-bench instances can be trusted on this machine: gold passes, nothing and less do not.
+"""Prove instances of SWE-bench, Verified or SWT-Bench on this machine, one line of JSON for each.
 
-    python scripts/swe_bench_admission.py results.jsonl [--environment docker] [INSTANCE…]
+    python scripts/swe_bench_admission.py results.jsonl --repositories CLONES [INSTANCE…]
 
-Goes on where an earlier run with the same file stopped. `--record FILE` writes the admitted ids in
-the form that tests/eval/benchmarks/vectors/swe_bench_rebuilt.json has.
+Gold must pass, nothing and mutants of the gold must not. Goes on where an earlier run with the same
+file stopped; `--minutes` ends it between two instances. `--record` writes what the lines prove into
+the records that `chimera benchmarks` reads.
 """
 
 from __future__ import annotations
 
 import argparse
 import json
+import time
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
-from chimera.errors import RunError
+from chimera.errors import ChimeraError
 from chimera.eval.benchmarks.swe_bench import SWEBench
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
+from chimera.eval.benchmarks.swt_bench import SWTBench
+from chimera.eval.kits.repositories.built import build_failure
+from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark
 from chimera.eval.kits.repositories.swe_instance import SWEBenchTask
+from chimera.eval.proof.validate import ANSWERS, validate
 from chimera.eval.trial import StartBackend
-from chimera.eval.values import Submission
+
+RECORDS = Path(__file__).parents[1] / "chimera/eval/proof/records"
+SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
+    "lite": (SWEBench, {}),
+    "verified": (SWEBenchVerified, {}),
+    "swt-lite": (SWTBench, {"split": "lite"}),
+    "swt-verified": (SWTBench, {"split": "verified"}),
+}
 
 
-def outcome(
-    benchmark: SWEBench, task: SWEBenchTask, submission: Submission, backend: str
-) -> object:
+def proven(
+    benchmark: InstanceBenchmark, task: SWEBenchTask, backend: str, mutants: int
+) -> dict[str, Any]:
+    """The line of one instance: its answers with their verdicts, and where they were graded."""
+    instance, started = task["instance"], time.monotonic()
+    line: dict[str, Any] = {
+        "task": task["id"],
+        "version": instance.version,
+        "environment": backend,
+    }
     try:
-        with benchmark.open_grading_environment(task, StartBackend(backend)) as env:
-            verdict = benchmark.grade(task, submission, env)
-    except RunError as error:
-        return {"passed": None, "why": f"{error.boundary}: {error}"}
-    return {"passed": verdict.passed, "why": verdict.why, "metrics": dict(verdict.metrics)}
+        setup = benchmark.setup_of(instance)
+        tree, packages = setup.tree(), setup.environment()
+        line["exact"], line["missing_pins"] = tree.exact, list(packages.missing)
+        line["python"] = [instance.python, packages.version]
+        line["absent_files"] = list(tree.absent())
+        line["build_failure"] = build_failure(tree.path)
+        start = StartBackend(backend)
+        report = validate(benchmark, start, mutants=mutants, workers=1, tasks=[task])
+    except ChimeraError as error:
+        return {**line, "error": str(error)}
+    answers = [
+        {
+            "answer": check.answer,
+            "number": check.number,
+            "status": check.status,
+            "why": check.why[:200],
+        }
+        for check in report.checks
+    ]
+    gold = next((check.metrics for check in report.of("gold")), {})
+    return {
+        **line,
+        **{name: value for name, value in benchmark.options().items() if name in ("mode", "split")},
+        "answers": answers,
+        "twins": report.counts().get("twins", {}),
+        "coverage": {name: gold[name] for name in sorted(gold) if name.startswith("coverage")},
+        "seconds": round(time.monotonic() - started, 1),
+    }
 
 
-def examined(benchmark: SWEBench, task: SWEBenchTask, backend: str) -> dict[str, object]:
-    gold = benchmark.gold(task)
-    assert gold is not None
-    runs = {"gold": outcome(benchmark, task, gold, backend)}
-    for number, mutant in enumerate(benchmark.mutants(task)):
-        runs[f"mutant{number}"] = outcome(benchmark, task, mutant, backend)
-    return {"id": task["id"], "environment": backend, "runs": runs}
+def named_value(text: str) -> tuple[str, Any]:
+    name, _, value = text.partition("=")
+    try:
+        return name, json.loads(value)
+    except ValueError:
+        return name, value
 
 
-def admitted(line: dict[str, dict[str, dict[str, object]]]) -> bool:
-    runs = line["runs"]
-    others = [run["passed"] for name, run in runs.items() if name != "gold"]
-    return runs["gold"]["passed"] is True and all(passed is False for passed in others)
+def wanted(options: argparse.Namespace) -> Iterator[tuple[str, InstanceBenchmark, SWEBenchTask]]:
+    """The instances in the order in which they were named, once for each suite that has them."""
+    settings: dict[str, Any] = dict(map(named_value, options.option))
+    if options.repositories:
+        settings |= {"source": "git", "repositories": options.repositories}
+    suites = []
+    for name in options.suite:
+        kind, own = SUITES[name]
+        benchmark = kind(**own, **settings)
+        suites.append((name, benchmark, {task["id"]: task for task in benchmark.tasks()}))
+    names = options.instances or sorted({name for _, _, tasks in suites for name in tasks})
+    for name in names:
+        for suite, benchmark, tasks in suites:
+            if name in tasks:
+                yield suite, benchmark, tasks[name]
 
 
-def base_files(line: dict[str, dict[str, dict[str, dict[str, object]]]]) -> str:
-    """Of the files that the row's patches change: how many are known to be the base commit's."""
-    known = line["runs"]["gold"].get("metrics", {}).get("base_files")
-    return f"(base files: {known})" if known else ""
+def lines_of(results: Path) -> list[dict[str, Any]]:
+    text = results.read_text() if results.exists() else ""
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def named(line: dict[str, Any]) -> tuple[str, str]:
+    return line["task"], line["environment"]
+
+
+def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) -> None:
+    """The record of one benchmark, of the lines that are about rows of its own."""
+    ids = {task["id"] for task in benchmark.tasks()}
+    own = [line for line in lines if line["task"] in ids]
+    rows = [line for line in own if "answers" in line]
+    gold, empty, mutants = ([(line["task"], a) for line in rows for a in line["answers"]
+                             if a["answer"] == kind] for kind in ANSWERS)  # fmt: skip
+    unproven = {task for task, answer in gold if answer["status"] != "passed"}
+    idle = {task for task, answer in empty if answer["status"] != "failed"}
+    proven = {line["task"] for line in rows} - unproven - idle
+    place = RECORDS / f"{benchmark.slug}.json"
+    known = json.loads(place.read_text())
+    record = {
+        "benchmark": benchmark.slug,
+        "tasks": len(proven),
+        "of": known["of"],
+        "covers": known["covers"],
+        "note": known["note"],
+        "without_gold": 0,
+        "answers": {
+            kind: _counted(answers, "passed" if kind == "gold" else "failed")
+            for kind, answers in zip(ANSWERS, (gold, empty, mutants), strict=True)
+        },
+        "twins": {
+            name: sum(line["twins"].get(name, 0) for line in rows) for name in ("tests", "twinned")
+        },
+        "environments": {
+            backend: len({r["task"] for r in rows if r["environment"] == backend} & proven)
+            for backend in sorted({line["environment"] for line in rows})
+        },
+        "sources": {
+            source: len({r["task"] for r in rows if r["exact"] is exact} & proven)
+            for source, exact in (("base commit", True), ("source distribution", False))
+        },
+        "repositories": dict(sorted(Counter(t.rpartition("-")[0] for t in proven).items())),
+        "gold_not_passed": [{"task": t, "why": a["why"]} for t, a in gold if t in unproven],
+        "empty_passed": [{"task": t, "why": a["why"]} for t, a in empty if t in idle],
+        "survivors": [{"task": t, "number": a["number"]} for t, a in mutants
+                      if a["status"] == "passed"],
+        "not_graded": [{"task": r["task"], "why": r["error"]} for r in own if "error" in r],
+        **_modes(rows),
+        "proven": sorted(proven),
+    }  # fmt: skip
+    place.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _modes(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:
+    """SWT-Bench's: rows by mode, and the mean change coverage of the golden tests."""
+    modes = Counter(row["mode"] for row in rows if "mode" in row)
+    deltas = [row["coverage"].get("coverage_delta_gold") for row in rows]
+    measured = [delta for delta in deltas if delta is not None]
+    if not modes:
+        return {}
+    mean = round(sum(measured) / len(measured), 4) if measured else None
+    return {"modes": dict(modes), "coverage": {"rows": len(measured), "mean_delta_gold": mean}}
+
+
+def _counted(answers: Sequence[tuple[str, dict[str, Any]]], due: str) -> dict[str, int]:
+    statuses = Counter(answer["status"] for _, answer in answers)
+    return {
+        "graded": len(answers),
+        "as_due": statuses[due],
+        "errors": statuses["error"],
+        "passed": statuses["passed"],
+    }
 
 
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("results", type=Path)
     parser.add_argument("instances", nargs="*")
+    parser.add_argument("--suite", action="append", choices=SUITES)
     parser.add_argument("--environment", default="bubblewrap")
-    parser.add_argument("--base-image", default="debian:bookworm-slim")
-    parser.add_argument("--record", type=Path)
+    parser.add_argument("--repositories", help="a directory of clones")
+    parser.add_argument("--option", action="append", default=[], metavar="NAME=VALUE")
+    parser.add_argument("--mutants", type=int, default=3)
+    parser.add_argument("--minutes", type=float, default=float("inf"))
+    parser.add_argument("--record", action="store_true", help="write records, grade nothing")
     options = parser.parse_intermixed_args()
-    known = options.results.read_text().splitlines() if options.results.exists() else []
-    lines = [json.loads(line) for line in known]
-    done = {line["id"] for line in lines}
-    for kind in (SWEBench, SWEBenchVerified):
-        benchmark = kind(images="local", base_image=options.base_image)
-        for task in benchmark.tasks():
-            wanted = task["id"] in options.instances or not options.instances
-            if not wanted or task["id"] in done or not task["instance"].requirement:
-                continue
-            done.add(task["id"])
-            line = examined(benchmark, task, options.environment)
-            lines.append(line)
-            with options.results.open("a") as stream:
-                stream.write(json.dumps(line) + "\n")
-            print(task["id"], "admitted" if admitted(line) else "not admitted", base_files(line))
+    options.suite = options.suite or ["lite", "verified"]
     if options.record:
-        record = json.loads(options.record.read_text()) if options.record.exists() else {}
-        record[options.environment] = sorted(line["id"] for line in lines if admitted(line))
-        options.record.write_text(json.dumps(record, indent=2) + "\n")
+        for name in options.suite:
+            kind, own = SUITES[name]
+            write_record(kind(**own), lines_of(options.results))
+        return
+    end = time.monotonic() + 60 * options.minutes
+    for suite, benchmark, task in wanted(options):
+        key = (task["id"], options.environment)
+        if time.monotonic() > end or key in {named(line) for line in lines_of(options.results)}:
+            continue
+        line = {"suite": suite, **proven(benchmark, task, options.environment, options.mutants)}
+        with options.results.open("a") as stream:
+            stream.write(json.dumps(line) + "\n")
+        shown = [f"{a['answer']} {a['status']}" for a in line.get("answers", ())]
+        print(task["id"], *shown, line.get("error", ""), line.get("seconds", ""), flush=True)
 
 
 if __name__ == "__main__":

@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
-from typing import ClassVar, Literal
+from typing import ClassVar
 
 from chimera.cache import digest
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment
 from chimera.environments.wrapped import unwrapped
-from chimera.eval.benchmark import Export, StartEnvironment
-from chimera.eval.benchmarks._swe_bench.images import local_image, official_image, pullable
+from chimera.eval.benchmark import Export
 from chimera.eval.benchmarks._swe_bench.official_report import export
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import HubFile, Item
 from chimera.eval.kits.reports.swebench_logs import RELEASES, Version
-from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
 from chimera.eval.kits.repositories.benchmark import Reference
+from chimera.eval.kits.repositories.built import build_failure
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
 from chimera.eval.kits.repositories.patch_tests import grade_patch
 from chimera.eval.kits.repositories.swe_instance import SWEBenchInstance, SWEBenchTask
+from chimera.eval.kits.repositories.virtualenvs import minor
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -37,16 +37,11 @@ judged by tests that you cannot see, so do not change tests to make them pass.
 </issue>
 """
 
-Images = Literal["auto", "official", "local"]
-
 
 @dataclass(frozen=True, slots=True)
 class SWEBenchOptions(InstanceOptions):
     split: str = option("test", "which file of the data set: `test`, `dev`")
     _: KW_ONLY
-    images: Images = option("auto", "official images where they can be had, always, or never")
-    base_image: str = option("debian:bookworm-slim", "what images are built from")
-    keep_images: bool = option(False, "keep all images, not the youngest eight", outcome=False)
     rule: Version = option("5.0", "the release of swebench that decides", quiet=True)
 
 
@@ -115,39 +110,6 @@ class SWEBench(InstanceBenchmark):
     def prompt(self) -> str:
         return PROMPT
 
-    # --- environments
-
-    def fitting_environments(self, task: SWEBenchTask) -> Sequence[str]:
-        """An instance whose packages are not known has its image alone."""
-        return self.environments if task["instance"].python else ("docker",)
-
-    def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        instance, keep = task["instance"], self.settings.keep_images
-        if start.backend != "docker":
-            return checkout.open_virtualenv(self.setup_of(instance), start)
-        if self._official(instance):
-            official_image(instance.image_name, keep=keep)
-            return checkout.open_image(instance.image_name, start, prepare=checkout.hide_history)
-        setup = self.setup_of(instance)
-        image = local_image(setup, base_image=self.settings.base_image, keep=keep)
-        return checkout.open_image(image, start, variables=setup.environment().variables())
-
-    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
-        instance = task["instance"]
-        if start.backend != "docker":
-            return checkout.virtualenv_identity(self.setup_of(instance), start)
-        if self._official(instance):
-            return start.identity(EnvironmentSpec(image=instance.image_name))
-        setup, settings = self.setup_of(instance), self.settings
-        image = local_image(setup, base_image=settings.base_image, keep=settings.keep_images)
-        return start.identity(EnvironmentSpec(image=image))
-
-    def _official(self, instance: SWEBenchInstance) -> bool:
-        """Official images where they are wanted or can be had, or where none can be built."""
-        if self.settings.images != "auto" or not instance.requirement:
-            return self.settings.images != "local"
-        return pullable(instance.image_name, keep=self.settings.keep_images)
-
     # --- grading
 
     def reference(self, task: SWEBenchTask) -> Reference:
@@ -156,7 +118,7 @@ class SWEBench(InstanceBenchmark):
 
     def grade(self, task: SWEBenchTask, submission: Submission, env: Environment) -> Verdict:
         instance, settings = task["instance"], self.settings
-        official = unwrapped(env).name == "docker" and self._official(instance)
+        official = self.in_official_image(instance, unwrapped(env).name)
         plan = instance.plan(
             timeout=settings.test_timeout, in_official_image=official, rule=settings.rule
         )
@@ -171,13 +133,20 @@ class SWEBench(InstanceBenchmark):
 
     def _rebuilt(self, instance: SWEBenchInstance) -> Mapping[str, JSON]:
         """What a reader must know of an environment that is not the official image."""
-        missing = self.setup_of(instance).environment().missing
+        setup = self.setup_of(instance)
+        packages, tree = setup.environment(), setup.tree()
         notes: dict[str, JSON] = {"environment": "rebuilt"}
-        if (tree := self.setup_of(instance).tree().rebuilt()) is not None:
-            known, files = tree.known_files(instance.patch, instance.test_patch)
+        if (rebuilt := tree.rebuilt()) is not None:
+            known, files = rebuilt.known_files(instance.patch, instance.test_patch)
             notes["base_files"] = f"{known} of {files}"
-        if missing:
-            notes["missing_pins"] = list(missing)
+        if absent := tree.absent():
+            notes["absent_files"] = list(absent)
+        if packages.missing:
+            notes["missing_pins"] = list(packages.missing)
+        if minor(packages.version) != minor(instance.python):
+            notes["python"] = f"{packages.version}, not {instance.python}"
+        if failure := build_failure(tree.path):
+            notes["build"] = failure
         return notes
 
     def graded_as(self) -> str:

@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import secrets
+import shlex
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import KW_ONLY, dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Literal
 
+from chimera.cache import digest
 from chimera.environments.base import Environment, Machine
 from chimera.environments.reopened import ReopenedMachine
-from chimera.errors import GraderError
+from chimera.environments.wrapped import unwrapped
+from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swt_bench.generated_tests import (
     Judgement,
@@ -19,6 +23,7 @@ from chimera.eval.benchmarks._swt_bench.generated_tests import (
     change_coverage,
     judge,
 )
+from chimera.eval.benchmarks._swt_bench.golden import golden_script, turned_tests, undirected
 from chimera.eval.benchmarks._swt_bench.line_coverage import CoverageTool, coverage_tool
 from chimera.eval.data.datasets import datasets_dir
 from chimera.eval.kits.patches import diffs
@@ -27,14 +32,15 @@ from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import Reference
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
-from chimera.eval.kits.repositories.patch_tests import run_plan
+from chimera.eval.kits.repositories.patch_tests import TestPlan, run_plan
 from chimera.eval.kits.repositories.swe_instance import (
+    ACTIVATE,
     Annexes,
     SWEBenchInstance,
     SWEBenchTask,
     directives,
 )
-from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.kits.repositories.virtualenvs import TESTBED, minor
 from chimera.eval.options import option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -74,11 +80,18 @@ class SWTBench(InstanceBenchmark):
     setup = "Put SWE-bench Lite or Verified less SWT-Bench's exclusions into it, as JSONL."
     files = ("swt_bench_{split}.jsonl.gz", "swt_bench_{split}.jsonl", "swt_bench_{split}.parquet",
              "swt_bench_{split}.json")  # fmt: skip
-    needs = ("bubblewrap", "packages of each instance")
+    needs = ("docker or bubblewrap", "packages of each instance")
     environments = ("bubblewrap", "docker")
 
     option_type = SWTBenchOptions
     settings: SWTBenchOptions
+
+    @cached_property
+    def _pairs(self) -> dict[str, Pair | None]:
+        return {}
+
+    def __getstate__(self) -> dict[str, Any]:
+        return {k: v for k, v in super().__getstate__().items() if k != "_pairs"}
 
     def prompt(self) -> str:
         how = HOW[self.settings.mode].format(script=self.settings.reproduction_script)
@@ -90,26 +103,25 @@ class SWTBench(InstanceBenchmark):
 
     # --- environments
 
-    def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        return checkout.open_virtualenv(self.setup_of(task["instance"]), start)
-
     def open_grading_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        setup, mounts = self.setup_of(task["instance"]), self._tools(task)
-        return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
+        mounts = self._tools(task)
+        return ReopenedMachine(lambda: self.open_instance(task["instance"], start, mounts=mounts))
 
     def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
         if self.settings.mode != "reproduction":
             super().check_task(task, start)
 
     def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
-        setup = self.setup_of(task["instance"])
-        return checkout.virtualenv_identity(setup, start, mounts=self._tools(task))
+        return self.instance_identity(task["instance"], start, mounts=self._tools(task))
 
     def _tools(self, task: SWEBenchTask) -> dict[str, str]:
         return self._tool(task).mounts() if self.settings.coverage else {}
 
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
-        return coverage_tool(self.setup_of(task["instance"]).environment().python)
+        instance = task["instance"]
+        if not instance.python:
+            raise UsageError(f"{task['id']}: its Python is not known: --option coverage=false")
+        return coverage_tool(minor(instance.python))
 
     # --- submissions
 
@@ -118,21 +130,35 @@ class SWTBench(InstanceBenchmark):
         return Reference(instance.test_patch, instance.test_patch, instance.fail_to_pass)
 
     def gold(self, task: SWEBenchTask) -> Submission | None:
-        """The golden test patch; there is none for reproduction scripts."""
+        """The golden test patch, or a script that runs what it brings."""
+        instance = task["instance"]
         if self.settings.mode == "reproduction":
-            return None
-        return Submission(text=task["instance"].test_patch, form="model_patch")
+            return self._script(golden_script(instance, self._plan(instance).command))
+        return Submission(text=instance.test_patch, form="model_patch")
 
     def untouched(self, task: SWEBenchTask, env: Environment) -> Submission:
         """A test of nothing: it fails neither without the fix nor with it."""
+        if self.settings.mode == "reproduction":
+            return self._script("print('nothing')\n")
         test = "def test_nothing():\n    pass\n"
         return Submission(new_file("tests/test_chimera_untouched.py", test), "model_patch")
 
     def mutants(self, task: SWEBenchTask) -> Iterable[Submission]:
-        yield Submission(form="model_patch")
-        created = [f for f in diffs.parse(task["instance"].test_patch) if f.old is None and f.new]
-        if not created:
-            yield Submission(text=task["instance"].patch, form="model_patch")
+        """Golden tests that expect what is not so, and the fix in place of tests."""
+        instance = task["instance"]
+        if self.settings.mode == "reproduction":
+            yield self._script("raise SystemExit(1)\n")
+            command = self._plan(instance).command
+            turned = (replace(instance, test_patch=p) for p in turned_tests(instance.test_patch))
+            yield from (self._script(golden_script(each, command)) for each in turned)
+            return
+        for patch in turned_tests(instance.test_patch):
+            yield Submission(text=patch, form="model_patch")
+        if not any(f.old is None and f.new for f in diffs.parse(instance.test_patch)):
+            yield Submission(text=instance.patch, form="model_patch")
+
+    def _script(self, content: str) -> Submission:
+        return Submission(new_file(self.settings.reproduction_script, content), "model_patch")
 
     def attacks(self, task: SWEBenchTask) -> Iterable[tuple[str, Submission]]:
         for name, content in hostile_tests(task["instance"].patch):
@@ -149,7 +175,8 @@ class SWTBench(InstanceBenchmark):
             return Verdict(
                 False, "the submission is an empty patch", metrics={"patch_exists": False}
             )
-        tree = self.setup_of(instance).tree().rebuilt() if instance.python else None
+        local = instance.python and not self._official(task, env)
+        tree = self.setup_of(instance).tree().rebuilt() if local else None
         compared = Comparison()
         if tree is not None:
             compared = tree.compared(patch, (instance.patch, instance.test_patch))
@@ -159,7 +186,7 @@ class SWTBench(InstanceBenchmark):
             raise differs(compared.doubtful[0])
         if submitted is None:
             return Verdict(False, "the patch does not apply", metrics={"patch_applied": False})
-        base = self._pair(task, env, patch, "")
+        base = self._known_pair(task, env, patch, "")
         assert base is not None
         judgement = judge(submitted, base)
         metrics: dict[str, JSON] = {
@@ -173,7 +200,8 @@ class SWTBench(InstanceBenchmark):
             **compared.metrics(),
         }
         if self.settings.coverage and self.settings.mode == "unit_test":
-            gold = self._pair(task, env, instance.test_patch, instance.test_patch)
+            golden = instance.test_patch
+            gold = submitted if patch == golden else self._known_pair(task, env, golden, golden)
             if gold is None:
                 raise GraderError("the golden test patch does not apply to the base commit")
             fix = _as_applied(env, instance.patch)
@@ -192,6 +220,16 @@ class SWTBench(InstanceBenchmark):
             "after": dict(submitted.post.statuses),
         }
         return Verdict(not why, why, metrics=metrics, evidence=evidence)
+
+    def _known_pair(
+        self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
+    ) -> Pair | None:
+        """A pair without anything of the submission's, run once for all of the same files."""
+        files = directives(directed_by, task["instance"].repo)
+        key = digest(task["id"], files, tests, unwrapped(env).name)
+        if key not in self._pairs:
+            self._pairs[key] = self._pair(task, env, directed_by, tests)
+        return self._pairs[key]
 
     def _pair(
         self, task: SWEBenchTask, env: ReopenedMachine, directed_by: str, tests: str
@@ -223,20 +261,29 @@ class SWTBench(InstanceBenchmark):
 
     def _run(self, task: SWEBenchTask, env: Machine, directed_by: str, *, measured: bool) -> Run:
         if self.settings.mode == "reproduction":
-            script = ["python", f"{TESTBED}/{self.settings.reproduction_script}"]
+            place = shlex.quote(f"{TESTBED}/{self.settings.reproduction_script}")
+            activate = ACTIVATE if self._official(task, env) else "true"
+            script = ["bash", "-c", f"{activate} && python {place}"]
             result = env.run_command(script, cwd=TESTBED, timeout=self.settings.test_timeout)
             if result.timed_out:
                 return Run()
             return Run({"reproduction_script": "FAILED" if result.exit_code else "PASSED"})
         instance = task["instance"]
-        plan = instance.plan(timeout=self.settings.test_timeout, in_official_image=False)
+        official = self._official(task, env)
+        plan = self._plan(instance, official=official)
         plan = replace(plan, command=_directed(plan.command, instance, directed_by))
         if not measured:
             return Run(run_plan(plan, env).trusted())
         files = [f.path for f in diffs.parse(instance.patch) if f.path.endswith(".py")]
         tool = self._tool(task)
         run = run_plan(replace(plan, variables=tool.place(env, files, TESTBED)), env)
-        return Run(run.trusted(), tool.read(env, TESTBED))
+        return Run(run.trusted(), tool.read(env, TESTBED, ACTIVATE if official else "true"))
+
+    def _plan(self, instance: SWEBenchInstance, *, official: bool = False) -> TestPlan:
+        return instance.plan(timeout=self.settings.test_timeout, in_official_image=official)
+
+    def _official(self, task: SWEBenchTask, env: Environment) -> bool:
+        return self.in_official_image(task["instance"], unwrapped(env).name)
 
     def graded_as(self) -> str:
         return "logic-star-ai/swt-bench (July 2026), logs as swebench 5.0"
@@ -327,11 +374,7 @@ def _as_applied(env: ReopenedMachine, patch: str) -> str:
 
 def _directed(command: str, instance: SWEBenchInstance, directed_by: str) -> str:
     """The test command over the test files that a patch touches instead of the official ones."""
-    official = directives(instance.test_patch, instance.repo)
-    stem = command
-    for name in official:
-        stem = stem.replace(f" {name}", "")
-    return " ".join([stem, *directives(directed_by, instance.repo)])
+    return " ".join([undirected(command, instance), *directives(directed_by, instance.repo)])
 
 
 def _why(judgement: Judgement) -> str:

@@ -13,7 +13,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.controls import WHOLE, Controls, machine_store, tests_of
+from chimera.eval.controls import WHOLE, Controls, Untouched, machine_store, tests_of
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
 from chimera.eval.timing import SLOW_SECONDS, tests_speed
 from chimera.eval.trial import TrialSpec, run_trial
@@ -31,8 +31,7 @@ class Check:
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
     some of several runs: in how many, of how many. `timed` says that the task's tests look at a
-    clock. `twin` counts the tests that decided and those of them that have a twin. `judged`: a
-    model was asked.
+    clock, `judged` that a model was asked. `metrics` are the verdict's.
     """
 
     task_id: str
@@ -46,8 +45,8 @@ class Check:
     unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
     timed: bool = False
-    twin: Mapping[str, Any] = field(default_factory=dict)
     judged: bool = False
+    metrics: Mapping[str, Any] = field(default_factory=dict)
 
     @property
     def as_due(self) -> bool:
@@ -125,7 +124,8 @@ class Report:
 
     def _twins(self) -> dict[str, Any]:
         """How many of the tests that the gold passes can tell a forged pass, where twins are."""
-        twins = [check.twin for check in self.of("gold") if check.twin]
+        found = (check.metrics.get("twin") for check in self.of("gold"))
+        twins = [twin for twin in found if isinstance(twin, Mapping)]
         counts = {name: sum(twin[name] for twin in twins) for name in ("tests", "twinned")}
         return {"twins": counts} if twins else {}
 
@@ -194,7 +194,8 @@ def _jobs(
             yield _Job("gold", 0, TrialSpec(benchmark, task, 0, OracleAgent(), start), repeat)
         else:
             report.ungolded += 1
-        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, NopAgent(), start), repeat)
+        nothing = Untouched() if benchmark.has_untouched(task) else NopAgent()
+        yield _Job("empty", 0, TrialSpec(benchmark, task, 0, nothing, start), repeat)
         for number, wrong in enumerate(islice(benchmark.mutants(task), mutants)):
             yield _Job("mutant", number, TrialSpec(benchmark, task, number, Stored(wrong), start))
 
@@ -213,8 +214,8 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.status,
         record.why,
         submission.text,
-        twin=_twin(record),
         judged=bool(record.calls),
+        metrics=record.verdict.metrics if record.verdict else {},
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),
@@ -236,8 +237,3 @@ def _varying(records: Sequence[TrialRecord]) -> dict[str, tuple[int, int]]:
     return {
         name: (sum(held), len(held)) for name, held in seen.items() if 0 < sum(held) < len(held)
     }
-
-
-def _twin(record: TrialRecord) -> Mapping[str, Any]:
-    twin = record.verdict.metrics.get("twin") if record.verdict else None
-    return twin if isinstance(twin, Mapping) else {}

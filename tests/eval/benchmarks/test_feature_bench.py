@@ -8,6 +8,7 @@ import os
 import shutil
 import subprocess
 from importlib.util import find_spec
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -119,7 +120,7 @@ def test_a_draft_end_to_end(dataset, require, monkeypatch, repo):
 
     assert gold.passed, gold.why
     assert gold.metrics["pass_rate"] == 1.0
-    wrong = [*benchmark.mutants(task), *(s for _, s in benchmark.attacks(task))]
+    wrong = [*islice(benchmark.mutants(task), 2), *(s for _, s in benchmark.attacks(task))]
     assert not [s for s in wrong if graded(s).passed]
 
 

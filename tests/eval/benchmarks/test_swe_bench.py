@@ -7,6 +7,7 @@ import json
 import os
 import pickle
 from dataclasses import dataclass, field, replace
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -197,7 +198,7 @@ def test_a_real_instance(dataset, require, cached):
     assert gold.passed, gold.why
     assert gold.metrics["resolved"] == "FULL"
     assert gold.metrics["environment"] == "rebuilt"
-    for mutant in benchmark.mutants(task):
+    for mutant in islice(benchmark.mutants(task), 2):
         assert not graded(benchmark, task, mutant).passed
 
 
@@ -269,7 +270,7 @@ def test_recorded_instances(dataset, require, cached, name):
     gold = graded(benchmark, task, benchmark.gold(task))
 
     assert gold.passed, gold.why
-    for mutant in benchmark.mutants(task):
+    for mutant in islice(benchmark.mutants(task), 2):
         assert not graded(benchmark, task, mutant).passed
 
 

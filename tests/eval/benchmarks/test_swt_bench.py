@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import os
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -12,6 +13,7 @@ from chimera.environments.none import NoEnvironment
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmarks._swt_bench.generated_tests import Pair, Run, change_coverage, judge
+from chimera.eval.benchmarks._swt_bench.golden import focused_command, turned_tests
 from chimera.eval.benchmarks.swt_bench import SWTBench, summary
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
@@ -205,3 +207,72 @@ def test_a_real_instance(dataset, require, monkeypatch):
     assert gold.metrics["coverage_base"] == 0.5
     for name, submission in benchmark.attacks(task):
         assert not graded(submission).passed, name
+
+
+TESTS = new_file(
+    "tests/test_add.py",
+    START
+    + """\
+class T(unittest.TestCase):
+    def test_add(self):
+        self.assertEqual(calc.add(1, 2), 3)
+""",
+)
+
+
+@pytest.fixture(scope="module")
+def scripted(small):
+    """The same for scripts, with golden tests that their script is made of."""
+    benchmark, task, opened = small
+    instance = replace(task["instance"], test_patch=TESTS, fail_to_pass=("test_add (T)",))
+    scripts = SWTBench(benchmark.dataset_path, mode="reproduction", coverage=False)
+    return scripts, instance.to_task(), opened
+
+
+def test_a_script_made_of_the_golden_tests_passes(scripted, require):
+    require("bwrap", "git")
+    benchmark, task, opened = scripted
+    wrong = [*benchmark.mutants(task), benchmark.untouched(task, NoEnvironment())]
+
+    verdicts = []
+    for submission in (benchmark.gold(task), *wrong):
+        with ReopenedMachine(opened) as env:
+            verdicts.append(benchmark.grade(task, submission, env).passed)
+
+    assert verdicts == [True, False, False, False]
+
+
+@pytest.mark.parametrize(
+    ("line", "turned"),
+    [
+        ("    assert f(1, 2) == 3", "assert not (f(1, 2) == 3)"),
+        ("        self.assertEqual(f(1), 3)", "self.assertNotEqual(f(1), 3)"),
+        ("    assert f(1), 'why'", "assert not (f(1))"),
+    ],
+)
+def test_an_expectation_is_turned_round(line, turned):
+    (patch,) = turned_tests(new_file("tests/test_a.py", f"def test_a():\n{line}\n"))
+
+    assert turned in patch
+
+
+@pytest.mark.parametrize(
+    ("repo", "tests", "command", "focused"),
+    [
+        (
+            "a/b",
+            ("t.py::test_a[1]", "t.py::test_a[2]"),
+            "pytest -rA t.py",
+            "pytest -rA t.py::test_a",
+        ),
+        ("django/django", ("test_a (m.T)",), "./runtests.py t", "./runtests.py m.T.test_a"),
+        ("django/django", ("A sentence.",), "./runtests.py t", "./runtests.py t"),
+        ("sympy/sympy", ("test_a",), "bin/test -C t.py", "bin/test -C t.py"),
+    ],
+)
+def test_scripts_run_what_the_fix_turns(repo, tests, command, focused):
+    instance = SWEBenchInstance(
+        "i", repo, "", "", test_patch=new_file("t.py", "x\n"), fail_to_pass=tests
+    )
+
+    assert focused_command(instance, command) == focused

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-import subprocess
+import sys
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -11,6 +11,7 @@ from pathlib import Path
 from chimera.cache import digest, made_once
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
+from chimera.eval.kits.repositories.virtualenvs import install
 
 PLACE = "/tmp/line-coverage"
 _CONFIG = """\
@@ -46,13 +47,12 @@ class CoverageTool:
             "PYTHONPATH": f"{PLACE}/start:{self.folder}",
         }
 
-    def read(self, env: Machine, root: str) -> dict[str, dict[int, int]]:
+    def read(self, env: Machine, root: str, activate: str = "true") -> dict[str, dict[int, int]]:
         """Tests that reached each executable line, by path below `root`; empty when nothing ran."""
         env.write_file(f"{PLACE}/report.py", _REPORT.read_text())
         variables = {"PYTHONPATH": str(self.folder), "COVERAGE_PROCESS_START": ""}
-        result = env.run_command(
-            ["python", f"{PLACE}/report.py", PLACE], cwd=root, timeout=300, variables=variables
-        )
+        command = ["bash", "-c", f"{activate} && python {PLACE}/report.py {PLACE}"]
+        result = env.run_command(command, cwd=root, timeout=300, variables=variables)
         if result.exit_code != 0:
             if "No data to combine" in result.output or "NoDataError" in result.output:
                 return {}
@@ -64,20 +64,12 @@ class CoverageTool:
         }
 
 
-def coverage_tool(python: Path) -> CoverageTool:
-    """coverage.py installed once for the interpreter of a virtual environment."""
-    version = subprocess.run(
-        [python, "-c", "import sys; print(sys.version)"], capture_output=True, text=True, check=True
-    )
-    identity = digest("coverage", 1, version.stdout)
+def coverage_tool(version: str) -> CoverageTool:
+    """coverage.py for a CPython `major.minor`, wherever that is; installed once."""
 
     def make(folder: Path) -> None:
-        done = subprocess.run(
-            [python, "-m", "pip", "install", "--quiet", "--no-input", "--target", str(folder),
-             "coverage>=5"],
-            capture_output=True, text=True, timeout=600, check=False,
-        )  # fmt: skip
-        if done.returncode != 0:
-            raise EnvironmentFault(f"coverage.py cannot be installed: {done.stderr[-300:]}")
+        wheels = ["--target", str(folder), "--python-version", version, "--only-binary", ":all:"]
+        if install(sys.executable, [*wheels, "coverage>=5"], timeout=600) != 0:
+            raise EnvironmentFault(f"coverage.py cannot be installed for Python {version}")
 
-    return CoverageTool(made_once("tools", identity, make))
+    return CoverageTool(made_once("tools", digest("coverage", 2, version), make))

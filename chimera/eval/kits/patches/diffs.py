@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
@@ -25,6 +25,21 @@ class Hunk:
     text: str
     removed: tuple[int, ...]
     added: tuple[int, ...]
+
+    @property
+    def lines(self) -> list[str]:
+        return self.text.removesuffix("\n").split("\n")[1:]
+
+    def with_lines(self, lines: Sequence[str]) -> Hunk:
+        """The hunk with another body, counted anew."""
+        head = _HUNK_START.match(self.text)
+        assert head is not None
+        old, new = (
+            sum(line[:1] in signs for line in lines) for signs in (("", " ", "-"), ("", " ", "+"))
+        )
+        title = self.text[head.end() :].partition("\n")[0]
+        text = f"@@ -{head[1]},{old} +{head[3]},{new} @@{title}\n"
+        return _hunk(text + "".join(f"{line}\n" for line in lines))
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,13 +95,16 @@ def without_hunk(diff: str, index: int) -> str:
     return join(kept)
 
 
+def is_code(path: str) -> bool:
+    return path.endswith((".py", ".js", ".ts", ".java")) and "doc" not in path
+
+
 def largest_hunk(patch: str) -> int:
     """The number of the hunk that changes most lines of program code."""
     best, best_size, number = 0, -1, 0
     for file in parse(patch):
-        is_code = file.path.endswith((".py", ".js", ".ts", ".java")) and "doc" not in file.path
         for hunk in file.hunks:
-            size = (len(hunk.added) + len(hunk.removed)) if is_code else 0
+            size = (len(hunk.added) + len(hunk.removed)) if is_code(file.path) else 0
             if size > best_size:
                 best, best_size = number, size
             number += 1

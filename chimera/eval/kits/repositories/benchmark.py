@@ -16,6 +16,7 @@ from chimera.eval.benchmark import StartEnvironment, TaskT
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.hostile import hostile_patches
+from chimera.eval.kits.patches.weaker import weaker
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
@@ -106,12 +107,9 @@ class PatchBenchmark(DatasetBenchmark[TaskT]):
         return Submission(text=diffs.new_file(UNTOUCHED, "nothing\n"), form="model_patch")
 
     def mutants(self, task: TaskT) -> Iterable[Submission]:
-        """Nothing at all, and the gold patch without its largest hunk of code."""
-        yield Submission(form="model_patch")
-        gold = self.reference(task).gold
-        shorter = diffs.without_hunk(gold, diffs.largest_hunk(gold))
-        if shorter:
-            yield Submission(text=shorter, form="model_patch")
+        """The gold patch with a part of it left out, or one statement changed."""
+        for patch in weaker(self.reference(task).gold):
+            yield Submission(text=patch, form="model_patch")
 
     def attacks(self, task: TaskT) -> Iterable[tuple[str, Submission]]:
         """Patches that try to pass without a fix; each must fail."""

@@ -11,8 +11,10 @@ from chimera.environments.identity import interpreter
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.kits import replies as extract
+from chimera.eval.kits.repositories.built import Built
 from chimera.eval.kits.repositories.source import BaseTree, Source, base_tree
 from chimera.eval.kits.repositories.step_limits import step_limit
+from chimera.eval.kits.repositories.swebench_specs import listed_requirements
 from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
@@ -37,20 +39,26 @@ class PythonSetup:
     pins: tuple[str, ...]  # a closed list: nothing that they depend on is added
     interpreters: Mapping[str, str] = field(default_factory=dict)
     requirements: tuple[str, ...] = ()  # installed with what they depend on
+    requirement_files: tuple[str, ...] = ()  # the first in the tree lists more of them
+    version: str = ""  # the project's; with one it is built where that adds something
     step_seconds: float | None = None  # for each step; None: as long as each usually may take
 
     def tree(self) -> BaseTree:
         with step_limit(self.step_seconds):
-            return base_tree(self.source)
+            if not self.version:
+                return base_tree(self.source)
+            return base_tree(Built(self.source, self._packages(), self.version))
 
     def environment(self) -> VirtualEnvironment:
+        """The pins, and what the project needs beside them."""
         tree = self.tree()
+        listed = listed_requirements(tree.path, self.requirement_files)
+        return self._packages(*self.requirements, *listed, *tree.requirements())
+
+    def _packages(self, *requirements: str) -> VirtualEnvironment:
         with step_limit(self.step_seconds):
             return virtual_environment(
-                self.python,
-                self.pins,
-                requirements=(*self.requirements, *tree.requirements()),
-                interpreters=self.interpreters,
+                self.python, self.pins, requirements=requirements, interpreters=self.interpreters
             )
 
 
@@ -102,12 +110,14 @@ def open_image(
     start: StartEnvironment,
     *,
     variables: Mapping[str, str] | None = None,
+    mounts: Mapping[str, str] | None = None,
     prepare: Callable[[Machine], object] | None = None,
 ) -> Machine:
     """A container of an image that has the repository at TESTBED, after `prepare`."""
     spec = EnvironmentSpec(
         needs=frozenset({"commands", "image"}),
         image=image,
+        mounts=dict(mounts or {}),
         workdir=TESTBED,
         variables=dict(variables or {}),
         limits=LIMITS,

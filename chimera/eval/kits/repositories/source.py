@@ -10,7 +10,7 @@ import os
 import re
 import shutil
 import subprocess
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, lru_cache
 from pathlib import Path
@@ -23,8 +23,10 @@ from chimera.eval.kits.repositories import package_index
 from chimera.eval.kits.repositories.step_limits import seconds_for_step
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
-RECIPE = 1
+RECIPE = 2
 METADATA = ".chimera-metadata"
+#: Beside a tree: the files that it lacks because the clone does.
+ABSENT = "absent.txt"
 _SYMPY_RUNNER = Path(__file__).with_name("programs") / "sympy_test.py"
 
 
@@ -73,15 +75,25 @@ class GitRepository:
 
     def write(self, target: Path) -> None:
         mirror = self._mirror()
-        archive = subprocess.run(
-            ["git", "-C", str(mirror), "archive", "--format=tar", self.commit],
-            capture_output=True,
-            timeout=600,
-        )
-        if archive.returncode != 0:
-            reason = archive.stderr.decode("utf-8", "replace").strip()
-            raise EnvironmentFault(f"{self.location} has no commit {self.commit}: {reason}")
-        subprocess.run(["tar", "-x", "-C", str(target)], input=archive.stdout, check=True)
+        if _git(mirror, "cat-file", "-e", f"{self.commit}^{{commit}}", check=False) != 0:
+            raise EnvironmentFault(f"{self.location} has no commit {self.commit}")
+        absent = self._absent(mirror)
+        index = target.with_name("index")
+        excluded = [f":(exclude,top,literal){path}" for path in absent]
+        tree = ["--work-tree", str(target.resolve()), "checkout", self.commit, "--", ".", *excluded]
+        # not an archive, which leaves out what the project does not release
+        _git(mirror, "-c", "core.bare=false", *tree, variables={"GIT_INDEX_FILE": str(index)})
+        index.unlink()
+        target.with_name(ABSENT).write_text("\n".join(absent), encoding="utf-8")
+
+    def _absent(self, mirror: Path) -> list[str]:
+        """Files of the commit whose content a partial clone lacks."""
+        listed = _output(mirror, "ls-tree", "-r", "-z", self.commit)
+        blobs = [entry.split(maxsplit=3) for entry in listed.split("\0") if " blob " in entry]
+        ids = "\n".join(facts[2] for facts in blobs)
+        checked = _output(mirror, "cat-file", "--batch-check", stdin=ids).split("\n")
+        pairs = zip(blobs, checked, strict=False)
+        return [facts[3] for facts, said in pairs if said.endswith(" missing")]
 
     def _mirror(self) -> Path:
         local = Path(self.location).expanduser()
@@ -182,21 +194,31 @@ class BaseTree:
     commit: str
     exact: bool = True  # whether it is the base commit's own
 
+    def absent(self) -> tuple[str, ...]:
+        """Files of the base commit that are not there, because the clone lacks them."""
+        listed = self.path.with_name(ABSENT)
+        return tuple(listed.read_text(encoding="utf-8").split("\n")) if _filled(listed) else ()
+
     def rebuilt(self) -> RebuiltTree | None:
         """What patches are to be checked against, unless they meet what they were made from."""
         return None if self.exact else RebuiltTree(self.path, _blobs(self.path, self.commit))
 
     def requirements(self) -> tuple[str, ...]:
         """What the package says it needs, extras left out."""
-        for listed in sorted([*self.path.glob("*.egg-info"), *self.path.glob("src/*.egg-info")]):
+        places = ("*.egg-info", "src/*.egg-info", f"{METADATA}/*.egg-info")
+        for listed in (found for place in places for found in sorted(self.path.glob(place))):
             if (listed / "requires.txt").exists():
                 return _egg_requirements((listed / "requires.txt").read_text(encoding="utf-8"))
-        information = self.path / "PKG-INFO"
-        if not information.exists():
-            return ()
-        text = information.read_text(encoding="utf-8", errors="replace")
-        found = re.findall(r"(?m)^Requires-Dist: (.+)$", text)
-        return tuple(line.strip() for line in found if "extra ==" not in line)
+        stated = [self.path / "PKG-INFO", *self.path.glob(f"{METADATA}/*.dist-info/METADATA")]
+        for information in filter(Path.exists, stated):
+            text = information.read_text(encoding="utf-8", errors="replace")
+            found = re.findall(r"(?m)^Requires-Dist: (.+)$", text)
+            return tuple(line.strip() for line in found if "extra ==" not in line)
+        return ()
+
+
+def _filled(path: Path) -> bool:
+    return path.exists() and path.stat().st_size > 0
 
 
 def base_tree(source: Source) -> BaseTree:
@@ -251,6 +273,7 @@ def _prepare(source: Source, place: Path) -> None:
     _git(tree, "init", "--quiet", "--initial-branch=main")
     _git(tree, "add", "--all", "--force")
     _git(tree, "commit", "--quiet", "--no-verify", "--message=base")
+    _git(tree, "repack", "-a", "-d", "--quiet")
     exclude = "\n".join(["__pycache__", "*.pyc", ".pytest_cache", ".hypothesis", "node_modules"])
     (tree / ".git" / "info" / "exclude").write_text(exclude + "\n")
     commit = subprocess.run(
@@ -289,6 +312,7 @@ def _git(
     stdin: str | None = None,
     timeout: float = 600,
     check: bool = True,
+    variables: Mapping[str, str] | None = None,
 ) -> int:
     identity = {
         f"GIT_{role}_{field}": value
@@ -309,13 +333,21 @@ def _git(
         capture_output=True,
         text=True,
         timeout=seconds_for_step(timeout),
-        env={**os.environ, **identity, **quiet},
+        env={**os.environ, **identity, **quiet, **(variables or {})},
         check=False,
     )
     if check and done.returncode != 0:
         reason = done.stderr.strip()[-500:]
         raise EnvironmentFault(f"git {_shown(arguments)} in {folder}: {reason}")
     return done.returncode
+
+
+def _output(folder: Path, *arguments: str, stdin: str = "") -> str:
+    done = subprocess.run(
+        ["git", "-C", str(folder), *arguments], input=stdin.encode(), capture_output=True,
+        timeout=600, env={**os.environ, "GIT_NO_LAZY_FETCH": "1"}, check=True,
+    )  # fmt: skip
+    return done.stdout.decode("utf-8", "surrogateescape")
 
 
 def _shown(arguments: Sequence[str]) -> str:

@@ -12,6 +12,7 @@ from chimera.errors import GraderError, UsageError
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.reports.swebench_logs import Version
+from chimera.eval.kits.repositories import swebench_specs
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.patch_tests import TestPlan
 from chimera.eval.kits.repositories.source import (
@@ -26,6 +27,8 @@ from chimera.eval.values import Task
 
 SourceKind = Literal["auto", "sdist", "git"]
 CODE_HOST = "https://github.com/{repo}"
+#: What makes an official image's interpreter the one in use.
+ACTIVATE = "source /opt/miniconda3/bin/activate && conda activate testbed"
 #: Files that the official harness does not hand to the test command.
 DATA_SUFFIXES = (
     ".json", ".png", "csv", ".txt", ".md", ".jpg", ".jpeg", ".pkl", ".yml", ".yaml", ".toml",
@@ -58,6 +61,8 @@ class SWEBenchInstance:
     python: str = ""
     pins: tuple[str, ...] = ()
     requirement: str = ""  # the source distribution that gives the base tree
+    requirements: tuple[str, ...] = ()  # where there are no pins: names that bring others
+    requirement_files: tuple[str, ...] = ()  # of the repository; the first that is there counts
 
     @classmethod
     def from_row(cls, row: Row) -> SWEBenchInstance:
@@ -89,6 +94,8 @@ class SWEBenchInstance:
             eval_type=_eval_type(row.get("eval_type") or self.eval_type),
             python=str(row.get("python") or self.python),
             pins=tuple(row.get("pins") or self.pins),
+            requirements=tuple(row.get("requirements") or ()),
+            requirement_files=tuple(row.get("requirement_files") or ()),
         )
 
     def with_distribution(self, row: Row) -> SWEBenchInstance:
@@ -132,22 +139,28 @@ class SWEBenchInstance:
         if not self.python:
             raise UsageError(
                 f"{self.instance_id}: its Python version and pins are not known, so it needs its "
-                "image (--environment docker), or a file eval_settings.jsonl beside the data"
+                f"image (--environment docker), or {swebench_specs.MISSING}"
             )
-        source = self.source(kind, repositories)
-        return PythonSetup(source, self.python, self.pins, interpreters)
+        return PythonSetup(
+            self.source(kind, repositories),
+            self.python,
+            self.pins,
+            interpreters,
+            requirements=self.requirements,
+            requirement_files=self.requirement_files,
+            version=self.version,
+        )
 
     def plan(self, *, timeout: float, in_official_image: bool, rule: Version = "5.0") -> TestPlan:
         """How the instance is decided; outside the image tox is replaced by what it would run."""
         if not (self.test_command and self.log_parser):
             raise GraderError(
                 f"{self.instance_id}: its test command is not known: the data needs the columns "
-                "eval_script and log_parser, or a file eval_settings.jsonl beside it"
+                f"eval_script and log_parser, or {swebench_specs.MISSING}"
             )
         command = self.test_command
         if in_official_image:
-            activate = "source /opt/miniconda3/bin/activate && conda activate testbed"
-            command = f"{activate} && {command}"
+            command = f"{ACTIVATE} && {command}"
         elif command.startswith("tox "):
             command = f"python -X dev -m pytest -rA {command.rpartition(' -- ')[2]}"
         return TestPlan(
@@ -179,11 +192,19 @@ class Annexes:
         )
 
     def complete(self, instance: SWEBenchInstance) -> SWEBenchInstance:
-        if row := self.settings.get(instance.instance_id):
+        if row := self.settings.get(instance.instance_id) or _classic_settings(instance):
             instance = instance.with_settings(row)
         if row := self.distributions.get(instance.instance_id):
             instance = instance.with_distribution(row)
         return instance
+
+
+def _classic_settings(instance: SWEBenchInstance) -> Row | None:
+    """For rows that say nothing of how they are tested."""
+    if instance.test_command and instance.log_parser:
+        return None
+    files = directives(instance.test_patch, instance.repo)
+    return swebench_specs.settings(instance.repo, instance.version, files)
 
 
 def test_ids(value: Any) -> tuple[str, ...]:

@@ -9,6 +9,7 @@ import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from chimera.cache import digest, made_once
@@ -34,6 +35,30 @@ BOUNDS: Mapping[str, str] = {
 }
 
 
+#: Names that conda's packages have, where the index has another one.
+INDEX_NAMES: Mapping[str, str] = {
+    "antlr-python-runtime": "antlr4-python3-runtime",
+    "brotli-python": "brotli",
+    "iris": "scitools-iris",
+    "matplotlib-base": "matplotlib",
+    "msgpack-python": "msgpack",
+    "pyarrow-core": "pyarrow",
+    "python-eccodes": "eccodes",
+    "python-fastjsonschema": "fastjsonschema",
+    "python-tzdata": "tzdata",
+    "python-xxhash": "xxhash",
+    "seaborn-base": "seaborn",
+}
+
+#: What configures pip configures uv too.
+_SHARED_SETTINGS = {
+    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
+    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
+    "PIP_FIND_LINKS": "UV_FIND_LINKS",
+    "PIP_CERT": "SSL_CERT_FILE",
+}
+
+
 @dataclass(frozen=True, slots=True)
 class VirtualEnvironment:
     """A directory that runs at its own path, and what it needs beside it."""
@@ -45,6 +70,10 @@ class VirtualEnvironment:
     @property
     def python(self) -> Path:
         return self.path / "bin" / "python"
+
+    @property
+    def version(self) -> str:
+        return _describe(self.python).split()[0]
 
     def mounts(self) -> dict[str, str]:
         """What an environment must mount, read-only, to use this one."""
@@ -79,7 +108,7 @@ def virtual_environment(
     whether the rest suffices is for a gold run to show.
     """
     interpreter = find_interpreter(version, interpreters or {})
-    ordered = tuple(sorted(pin for pin in pins if not _is_tool(pin)))
+    ordered = tuple(sorted(_indexed(pin) for pin in pins if not _is_tool(pin)))
     tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
     named = {package_name(pin) for pin in pins}
     others = tuple(
@@ -100,18 +129,17 @@ def virtual_environment(
 
 
 def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
-    """An interpreter of `major.minor`: named by option, on PATH, or a pyenv version."""
-    wanted = ".".join(version.split(".")[:2])
+    """An interpreter of `major.minor`, on PATH or of pyenv; or whichever was named for it."""
+    wanted = minor(version)
     if wanted in named:
-        candidates = [Path(named[wanted]).expanduser()]
-    else:
-        candidates = [Path(p) for p in [shutil.which(f"python{wanted}")] if p]
-        root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-        found = sorted(root.glob(f"{wanted}.*")) if root.exists() else []
-        candidates += [folder / "bin" / "python" for folder in reversed(found)]
+        return Path(named[wanted]).expanduser().resolve()
+    candidates = [Path(p) for p in [shutil.which(f"python{wanted}")] if p]
+    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    found = sorted(root.glob(f"{wanted}.*")) if root.exists() else []
+    candidates += [folder / "bin" / "python" for folder in reversed(found)]
     for candidate in candidates:
         try:
-            actual = _ask(candidate, "import sys; print('%d.%d' % sys.version_info[:2])")
+            actual = minor(_describe(candidate))
         except (OSError, EnvironmentFault):
             continue  # a pyenv shim for a version that is not there
         if actual == wanted:
@@ -120,6 +148,11 @@ def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
         f"no CPython {wanted} on this machine\n"
         f"  Install it (pyenv install {wanted}), or name one: --option interpreters={wanted}=PATH"
     )
+
+
+def minor(version: str) -> str:
+    """`major.minor` of a version."""
+    return ".".join(version.split()[0].split(".")[:2])
 
 
 def _make(
@@ -131,19 +164,21 @@ def _make(
 ) -> None:
     _run([str(interpreter), "-m", "venv", str(path)], timeout=300)
     python = str(path / "bin" / "python")
-    pip = [python, "-m", "pip", "install", "--quiet", "--disable-pip-version-check", "--no-input"]
     if tools:
-        _run([*pip, *tools], timeout=600, check=False)
+        install(python, tools, timeout=600)
     missing: list[str] = []
-    if pins and _run([*pip, "--no-deps", *pins], timeout=1800, check=False) != 0:
-        for pin in pins:
-            if _run([*pip, "--no-deps", pin], timeout=900, check=False) != 0:
-                missing.append(pin)
+    if pins and install(python, ["--no-deps", *pins], timeout=1800) != 0:
+        missing = [pin for pin in pins if install(python, ["--no-deps", pin], timeout=900) != 0]
     if requirements:
         bounds = path / "constraints.txt"
         bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
-        if _run([*pip, "-c", str(bounds), *requirements], timeout=900, check=False) != 0:
-            missing += [package_name(requirement) for requirement in requirements]
+        with_bounds = ["-c", str(bounds)]
+        if install(python, [*with_bounds, *requirements], timeout=900) != 0:
+            missing += [
+                package_name(requirement)
+                for requirement in requirements
+                if install(python, [*with_bounds, requirement], timeout=900) != 0
+            ]
     site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
     lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
     (site / "testbed.pth").write_text("\n".join(lines) + "\n")
@@ -152,6 +187,15 @@ def _make(
         runner.write_text(f"#!{python}\nimport sys\nfrom pytest import main\nsys.exit(main())\n")
         runner.chmod(0o755)
     (path / "missing-pins.txt").write_text("\n".join(missing))
+
+
+def install(python: str, arguments: Sequence[str], *, timeout: float) -> int:
+    """Install packages for an interpreter; uv does what pip does in a tenth of the time."""
+    if uv := shutil.which("uv"):
+        pip = [uv, "pip", "install", "--compile-bytecode", "--python", python]
+    else:
+        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
+    return _run([*pip, "--quiet", *arguments], timeout=timeout, check=False)
 
 
 def package_name(requirement: str) -> str:
@@ -192,6 +236,11 @@ def _bounded(requirement: str) -> str:
     return requirement if name not in BOUNDS or "<" in requirement else f"{name}{BOUNDS[name]}"
 
 
+def _indexed(pin: str) -> str:
+    name, separator, version = pin.partition("==")
+    return f"{INDEX_NAMES.get(name, name)}{separator}{version}"
+
+
 def _is_tool(pin: str) -> bool:
     return package_name(pin) in ("pip", "setuptools", "wheel")
 
@@ -200,6 +249,7 @@ def _describe(interpreter: Path) -> str:
     return _ask(interpreter, "import sys; print(sys.version)")
 
 
+@cache
 def _ask(python: Path, code: str) -> str:
     done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
@@ -209,10 +259,16 @@ def _ask(python: Path, code: str) -> str:
 
 def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
+    clean |= {uv: clean[pip] for pip, uv in _SHARED_SETTINGS.items() if pip in clean}
     timeout = seconds_for_step(timeout)
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
-    )
+    try:
+        done = subprocess.run(
+            command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
+        )
+    except subprocess.TimeoutExpired:
+        if check:
+            raise
+        return -1
     if check and done.returncode != 0:
         raise EnvironmentFault(f"{' '.join(command[:4])}…: {log_end(done.stderr)}")
     return done.returncode

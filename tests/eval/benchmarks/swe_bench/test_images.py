@@ -7,7 +7,7 @@ import os
 import pytest
 
 from chimera.environments.engine import Engine
-from chimera.eval.benchmarks._swe_bench import images
+from chimera.eval.kits.repositories import images
 
 #: Keeps its images as files of a directory; can pull all but `absent`, and remove all but `busy`.
 CLIENT = """#!/bin/sh

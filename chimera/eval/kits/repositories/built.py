@@ -1,0 +1,128 @@
+"""What an editable install adds to a commit: metadata, generated files, extension modules.
+
+The project's own build runs in a sandbox without a network; what it says it needs for that is
+installed beforehand, beside the environment that its tests have.
+"""
+
+from __future__ import annotations
+
+import tomllib
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from chimera.cache import digest, made_once
+from chimera.environments import EnvironmentSpec, ResourceLimits, machine, start_environment
+from chimera.errors import EnvironmentFault
+from chimera.eval.kits.repositories.source import METADATA, Source
+from chimera.eval.kits.repositories.virtualenvs import (
+    TESTBED,
+    VirtualEnvironment,
+    install,
+)
+from chimera.text import log_end
+
+RECIPE = 1
+TIMEOUT = 1100.0
+LIMITS = ResourceLimits(memory_bytes=8 * 1024**3, processes=1024)
+LEGACY = "setuptools.build_meta:__legacy__"
+EXTENSIONS = (".pyx", ".c", ".cpp", ".cc")
+#: Why a build failed, in the tree beside the metadata.
+FAILURE = f"{METADATA}/build-failed.txt"
+_BUILD = Path(__file__).with_name("programs") / "build_project.py"
+#: Build tools of today refuse what older projects say in their setup.py.
+BOUNDS = ("setuptools<69", "setuptools_scm<8", "cython<3", "wheel<0.44")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """Another source after its build; one that fails is noted in the tree, and tests decide."""
+
+    source: Source
+    environment: VirtualEnvironment
+    version: str  # what a project that asks its tags is told
+
+    @property
+    def exact(self) -> bool:
+        return self.source.exact
+
+    def identity(self) -> str:
+        environment = self.environment.path.name
+        return digest(RECIPE, "built", self.source.identity(), environment, self.version)
+
+    def write(self, target: Path) -> None:
+        self.source.write(target)
+        if _needs_build(target):
+            self._build(target)
+
+    def _build(self, target: Path) -> None:
+        backend, requirements = _build_system(target)
+        tools = self._tools(requirements)
+        mounts = {**self.environment.mounts(), str(tools): str(tools), str(_BUILD): str(_BUILD)}
+        spec = EnvironmentSpec(
+            needs=frozenset({"commands"}),
+            mounts=mounts,
+            workdir=TESTBED,
+            variables={
+                **self.environment.variables(),
+                "PYTHONPATH": str(tools),
+                "SETUPTOOLS_SCM_PRETEND_VERSION": f"{self.version}.0",
+            },
+            limits=LIMITS,
+        )
+        extended = "yes" if _has_extensions(target) else "no"
+        with machine(start_environment("bubblewrap", spec)) as env:
+            env.copy_in(target, TESTBED)
+            command = ["python", str(_BUILD), backend, METADATA, extended]
+            result = env.run_command(command, cwd=TESTBED, timeout=TIMEOUT)
+            if result.exit_code != 0:
+                env.write_file(f"{TESTBED}/{FAILURE}", log_end(result.output))
+            env.copy_out(TESTBED, target)
+
+    def _tools(self, requirements: Sequence[str]) -> Path:
+        """What the build needs, in a directory of its own."""
+        python = str(self.environment.python)
+
+        def make(folder: Path) -> None:
+            bounds = folder.with_name(f"{folder.name}.bounds")
+            bounds.write_text("\n".join(BOUNDS))
+            arguments = ["--target", str(folder), *requirements]
+            for bounded in (["-c", str(bounds), *arguments], arguments):
+                if not requirements or install(python, bounded, timeout=600) == 0:
+                    return
+            raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
+
+        return made_once("build-tools", digest(RECIPE, python, *sorted(requirements)), make)
+
+
+def build_failure(tree: Path) -> str:
+    """Why the build of a tree failed; "" if it did not."""
+    note = tree / FAILURE
+    return note.read_text(encoding="utf-8") if note.exists() else ""
+
+
+def _needs_build(tree: Path) -> bool:
+    """Distributions bring their metadata; extension modules nobody does."""
+    known = (tree / "PKG-INFO").exists() or any(tree.glob("*.egg-info"))
+    is_project = any((tree / name).exists() for name in ("setup.py", "setup.cfg", "pyproject.toml"))
+    return is_project and (not known or _has_extensions(tree))
+
+
+def _has_extensions(tree: Path) -> bool:
+    if not (tree / "setup.py").exists():
+        return False
+    packages = [path.parent for path in tree.glob("*/__init__.py")]
+    packages += [path.parent for path in tree.glob("*/*/__init__.py")]
+    return any(
+        path.suffix in EXTENSIONS for package in packages for path in package.rglob("*")
+    ) or ((tree / "src").is_dir() and any(path.suffix in EXTENSIONS for path in tree.glob("src/*")))
+
+
+def _build_system(tree: Path) -> tuple[str, tuple[str, ...]]:
+    """The build's back end, and what is needed for it."""
+    try:
+        content = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))
+    except (OSError, ValueError):
+        content = {}
+    system = content.get("build-system", {})
+    return system.get("build-backend", LEGACY), tuple(system.get("requires", ()))

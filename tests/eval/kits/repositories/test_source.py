@@ -1,0 +1,89 @@
+"""Trees of commits: a checkout, less what a partial clone lacks, plus what a build adds."""
+
+from __future__ import annotations
+
+import subprocess
+import sys
+
+import pytest
+
+from chimera.errors import EnvironmentFault
+from chimera.eval.kits.repositories.built import Built, build_failure
+from chimera.eval.kits.repositories.source import METADATA, Directory, GitRepository, base_tree
+from chimera.eval.kits.repositories.virtualenvs import virtual_environment
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+
+
+def git(folder, *arguments: str) -> str:
+    named = ["-c", "user.name=a", "-c", "user.email=a@localhost"]
+    command = ["git", "-C", str(folder), *named, *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+
+@pytest.fixture
+def clone(tmp_path):
+    folder = tmp_path / "clone"
+    folder.mkdir()
+    (folder / "kept.txt").write_text("kept\n")
+    (folder / "large.dat").write_text("large\n")
+    (folder / ".gitattributes").write_text("kept.txt export-ignore\n")
+    git(folder, "init", "--quiet")
+    git(folder, "add", "--all")
+    git(folder, "commit", "--quiet", "--message=one")
+    return folder
+
+
+def test_a_tree_is_a_checkout(clone):
+    tree = base_tree(GitRepository(str(clone), git(clone, "rev-parse", "HEAD")))
+
+    assert {p.name for p in tree.path.glob("*.*")} == {
+        "kept.txt",
+        "large.dat",
+        ".gitattributes",
+    } | {".git"}
+    assert (tree.exact, tree.absent()) == (True, ())
+
+
+def test_a_partial_clone_names_what_it_lacks(clone):
+    commit, blob = git(clone, "rev-parse", "HEAD"), git(clone, "rev-parse", "HEAD:large.dat")
+    (clone / ".git" / "objects" / blob[:2] / blob[2:]).unlink()
+
+    tree = base_tree(GitRepository(str(clone), commit))
+
+    assert tree.absent() == ("large.dat",)
+    assert (tree.path / "kept.txt").exists()
+    assert not (tree.path / "large.dat").exists()
+
+
+def test_an_unknown_commit_is_refused(clone):
+    with pytest.raises(EnvironmentFault, match="has no commit"):
+        base_tree(GitRepository(str(clone), "0" * 40))
+
+
+SETUP = "from setuptools import setup\n{}\nsetup(name='calc', version='1.5', py_modules=[])\n"
+
+
+@pytest.mark.parametrize(
+    ("code", "files", "failure"),
+    [
+        ("open('made.py', 'w').close()", ["calc.egg-info"], ""),
+        ("raise SystemExit('no compiler')", ["build-failed.txt"], "no compiler"),
+    ],
+)
+def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
+    require("bwrap", "git")
+    project = tmp_path / "project"
+    project.mkdir()
+    (project / "setup.py").write_text(SETUP.format(code))
+    version = "{}.{}".format(*sys.version_info[:2])
+    packages = virtual_environment(version, (), interpreters={version: sys.executable})
+
+    tree = base_tree(Built(Directory(project), packages, "1.5"))
+
+    assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
+    assert failure in build_failure(tree.path)
+    assert (tree.path / "made.py").exists() is (not failure)
