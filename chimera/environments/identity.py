@@ -12,6 +12,7 @@ import platform
 import shutil
 import sys
 import sysconfig
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
 from pathlib import Path
@@ -25,6 +26,7 @@ TOOLS: tuple[tuple[str, int], ...] = (
     ("/usr/lib/node_modules", 2), ("/usr/lib/jvm", 3), ("/usr/local/go", 2),
     ("/usr/lib/python3*", 3), ("/usr/local/lib/python3*", 3),
 )  # fmt: skip
+_reading = threading.Lock()
 #: Changed by every installation, where there is one.
 PACKAGE_LISTS = ("/var/lib/dpkg/status", "/lib/apk/db/installed", "/var/lib/rpm/rpmdb.sqlite")
 
@@ -84,9 +86,14 @@ def interpreter(path: Path) -> JSON:
     return digest(_times(program), [fingerprint(each, depth=2) for each in library])
 
 
-@cache
 def this_process() -> JSON:
     """The interpreter that Chimera runs on, and the packages it has."""
+    with _reading:  # once, and not by every thread that asks first
+        return _this_process()
+
+
+@cache
+def _this_process() -> JSON:
     packages = [Path(place) for place in sys.path if place.endswith("-packages")]
     found = fingerprint(Path(sysconfig.get_path("stdlib")), *packages, depth=2)
     return digest(sys.version, platform.platform(), found)

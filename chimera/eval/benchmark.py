@@ -49,8 +49,8 @@ class Lack:
     remedy: str
     #: The ids of the tasks that get no verdict without it; None: of all.
     tasks: frozenset[str] | None = None
-    #: A model that nobody named is no matter where answers come without any.
-    kind: Literal["machine", "model"] = "machine"
+    #: A model that nobody named is no matter where answers come without any; a judge always is.
+    kind: Literal["machine", "model", "judge"] = "machine"
 
 
 @dataclass(frozen=True, slots=True)

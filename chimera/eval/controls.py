@@ -3,6 +3,7 @@
 A fail counts where the reference answer was seen to pass, a pass where doing nothing was seen to
 fail, in an environment of the same identity. Otherwise the trial has no verdict, with what the
 known answer came to as evidence; or, where the data themselves reward nothing, a pass is marked.
+Checks that break on an answer and not on a known one were broken by it: it has failed.
 """
 
 from __future__ import annotations
@@ -104,7 +105,7 @@ class Controls:
     def ruled(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
         """The record as the rule leaves it."""
         if record.verdict is None:
-            return record
+            return self._blamed(spec, record) if self.mode != "off" and _broke(record) else record
         verdict = timed(spec.benchmark, spec.task, record.verdict)
         record = replace(record, verdict=verdict)
         if self.mode == "off":
@@ -158,6 +159,26 @@ class Controls:
         """Tests that are known not to be stable here."""
         nothing: frozenset[str] = frozenset()
         return self._cached(lambda store: frozenset(store.unstable(identity)), nothing)
+
+    def _blamed(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
+        """What breaks the checks with an answer, again and again, and not with a known answer right
+        after it, is that answer's failure; otherwise nobody's, and stays an error."""
+        if spec.benchmark.regradable and record.submission is not None:
+            answer = Stored(record.submission)
+            again = run_trial(replace(spec, agent=answer, prior=None), budget=self._budget)
+            if again.verdict is not None:
+                return self.ruled(spec, replace(record, verdict=again.verdict, error=None))
+            if not _broke(again):
+                return record
+        known: ControlAnswer = "reference" if spec.benchmark.has_reference(spec.task) else "nothing"
+        control = self._make(spec, known)
+        if control.status == "error" or (known == "reference" and not control.holds):
+            return record
+        assert record.error is not None
+        why = f"the checks break on this answer alone: {record.error.message}"
+        verdict = Verdict(False, why, metrics={"broke_checks": True})
+        found = TrialControls(positive="passed" if known == "reference" else "none")
+        return replace(record, verdict=verdict, error=None, control=found)
 
     def _foreseen(self, spec: TrialSpec) -> TrialRecord | None:
         """An error that is known before the agent is paid."""
@@ -369,6 +390,13 @@ def _unsupported(record: TrialRecord, verdict: Verdict, found: TrialControls) ->
 def _silent(verdict: Verdict) -> bool:
     """Whether a fail has no sign that the checks ran."""
     return not verdict.passed and verdict.metrics.get("ran") is False
+
+
+def _broke(record: TrialRecord) -> bool:
+    """Whether an answer was handed in, and grading it broke."""
+    error = record.error
+    handed_in = record.submission is not None
+    return handed_in and error is not None and error.of_answer and error.boundary == "grader"
 
 
 def _paid(prior: TrialRecord | None) -> bool:

@@ -104,6 +104,36 @@ def test_a_verdict_counts_where_known_answers_come_out_as_they_must(
     assert (record.control.positive, record.control.negative) == (positive, negative)
 
 
+@pytest.mark.parametrize(
+    ("case", "status"),
+    [
+        ({"breaking": frozenset({"odd"})}, "failed"),
+        ({"breaking": frozenset({"odd"}), "gold_text": None}, "failed"),
+        # with the reference they break as well, or it does not pass: nobody knows whose fault it is
+        ({"breaking": frozenset({"odd", "right"})}, "error"),
+        ({"breaking": frozenset({"odd"}), "passing": frozenset()}, "error"),
+        ({"breaking": frozenset({"odd", ""}), "gold_text": None}, "error"),
+    ],
+)
+def test_checks_that_break_on_an_answer_alone_were_broken_by_it(case, status):
+    record = ruled(Answers(**case), "odd")
+
+    assert record.status == status
+    assert "the checks broke" in record.why
+    assert ruled(Answers(**case), "odd", mode="off").status == "error"
+
+
+def test_checks_that_broke_once_decide_nothing():
+    class Once(Answers):
+        def grade(self, task, submission, env):
+            self.breaking = frozenset() if self.graded else frozenset({"right"})
+            return super().grade(task, submission, env)
+
+    record = ruled(Once(), "right")
+
+    assert (record.status, record.control.negative) == ("passed", "failed")
+
+
 def test_an_error_says_what_the_reference_came_to_and_keeps_the_submission():
     record = ruled(Answers(passing=frozenset()), "wrong")
 

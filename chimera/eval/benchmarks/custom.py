@@ -14,11 +14,11 @@ from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
-from chimera.eval.data.rows import Row
+from chimera.eval.data.rows import Row, row_place
 from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
-from chimera.text import first_line, one_line
+from chimera.text import did_you_mean, first_line, one_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
@@ -44,9 +44,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
 
     slug = "custom"
     description = "Tasks of your own, each with a check that it brings along"
-    setup = (
-        "Give --tasks-dir or --dataset: a directory of task JSON files, or one JSON or JSONL file."
-    )
+    setup = "It is a directory of task JSON files, or one JSON or JSONL file."
     path_parameter = "tasks_dir"
 
     def __init__(
@@ -60,6 +58,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
 
     def rows(self) -> Iterator[Row]:
         return super().rows() if self.tasks_list is None else iter(self.tasks_list)
+
+    def place_of(self, index: int) -> str:
+        if self.tasks_list is None:
+            return row_place(self.dataset().source(), index)
+        return super().place_of(index)
 
     def dataset(self) -> Dataset:
         if self.tasks_list is None:
@@ -80,7 +83,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     def task(self, row: Row) -> CustomTask:
         unknown = row.keys() - KNOWN_FIELDS
         if unknown:
-            raise ValueError(f"unknown field {min(unknown)!r} (known: {sorted(KNOWN_FIELDS)})")
+            wrong = min(unknown)
+            known = f"it can have {', '.join(sorted(KNOWN_FIELDS))}"
+            raise ValueError(
+                f"unknown field {wrong!r}{did_you_mean(wrong, KNOWN_FIELDS) or f'; {known}'}"
+            )
         checks = {name: row[name] for name in CHECKS if row.get(name) is not None}
         if not checks:
             raise ValueError(

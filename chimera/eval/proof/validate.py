@@ -31,8 +31,8 @@ class Check:
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
     some of several runs: in how many, of how many. `timed` says that the task's tests look at a
-    clock. `twin` counts the tests that decided and those
-    of them that have a twin.
+    clock. `twin` counts the tests that decided and those of them that have a twin. `judged`: a
+    model was asked.
     """
 
     task_id: str
@@ -47,6 +47,7 @@ class Check:
     seconds: float = 0.0
     timed: bool = False
     twin: Mapping[str, Any] = field(default_factory=dict)
+    judged: bool = False
 
     @property
     def as_due(self) -> bool:
@@ -99,7 +100,21 @@ class Report:
             "timed": [check.task_id for check in self.of("gold") if check.timed],
             **({"repeat": self.repeat, "unstable": self._unstable()} if self.repeat > 1 else {}),
             **self._twins(),
+            **self._judge(),
         }
+
+    def _judge(self) -> dict[str, Any]:
+        """What the judge model made of reference answers and of wrong ones, where one decides."""
+        asked = [check for check in self.checks if check.judged]
+        gold = [check for check in asked if check.answer == "gold"]
+        counts = {
+            "gold": len(gold),
+            "gold_accepted": sum(check.status == "passed" for check in gold),
+            "wrong": len(asked) - len(gold),
+            "wrong_refused": sum(c.status == "failed" for c in asked if c.answer != "gold"),
+            "no_verdict": sum(check.status == "error" for check in asked),
+        }
+        return {"judge": counts} if asked else {}
 
     def _unstable(self) -> list[dict[str, Any]]:
         return [
@@ -199,6 +214,7 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.why,
         submission.text,
         twin=_twin(record),
+        judged=bool(record.calls),
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),

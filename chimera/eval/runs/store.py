@@ -425,6 +425,35 @@ class RunStore:
         query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
         return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
 
+    def control_counts(self) -> list[tuple[str, str, int]]:
+        """How many controls there are of each answer and status."""
+        if self._database.version < 3:
+            return []
+        query = "SELECT answer, status, count(*) FROM controls GROUP BY 1, 2 ORDER BY 1 DESC, 2"
+        return list(self.rows(tuple[str, str, Count], query))
+
+    def some_controls(self, *, wrong: bool, start: int, most: int) -> list[Control]:
+        """A page of the controls, or of those that did not come out as they must."""
+        if self._database.version < 3:
+            return []
+        where = "WHERE status IS NOT iif(answer = 'reference', 'passed', 'failed')" if wrong else ""
+        query = (
+            f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY rowid LIMIT ? OFFSET ?"
+        )
+        rows = self.rows(control_store.ControlRow, query, (most, start))
+        return [row.control() for row in rows]
+
+    def resting_on(self, identities: Sequence[str]) -> Iterator[tuple[str, StoredStatus, int]]:
+        """How many trials of each status rest on controls of these identities."""
+        if self._database.version < 3:
+            return iter(())
+        marks = ", ".join("?" * len(identities))
+        query = (
+            "SELECT identity, status, count(*) FROM grounds JOIN trials ON id = trial "
+            f"WHERE identity IN ({marks}) GROUP BY 1, 2"
+        )
+        return self.rows(tuple[str, StoredStatus, Count], query, identities)
+
     @property
     def trials_with_grounds(self) -> str:
         """What to select trials `t` from together with the controls they rest on."""

@@ -548,7 +548,7 @@ def test_what_is_missing_concerns_the_tasks_of_its_language():
     tasks = [{"id": "go/a", "language": "go"}, {"id": "python/b", "language": "python"}]
     found = {lack.what: lack.tasks for lack in AiderPolyglot().missing(tasks)}
 
-    assert found["Go 1.21 or later"] == {"go/a"}
+    assert found["Go 1.18 or later"] == {"go/a"}
     assert "CMake" not in found
 
 

@@ -20,6 +20,7 @@ from chimera.cache import cache_dir, digest, file_digest, made_once
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.repositories import package_index
+from chimera.eval.kits.repositories.step_limits import seconds_for_step
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
 RECIPE = 1
@@ -307,7 +308,7 @@ def _git(
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=seconds_for_step(timeout),
         env={**os.environ, **identity, **quiet},
         check=False,
     )

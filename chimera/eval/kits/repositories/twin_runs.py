@@ -86,11 +86,16 @@ class Tests:
     listed: Sequence[str] = ()  # the tests by their names, as far as the data set has them
 
 
+class NoTwin(GraderError):
+    """Test files in which nothing can be changed: a run of them tells nothing."""
+
+
 def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
     """Replace test files by one of their forms; what has none stays as it is."""
     if form.kind == "published":
         return
     seed = random.Random(secrets.randbits(128))
+    changed = False
     for path in sorted(paths):
         try:
             source = env.read_file(f"{root}/{path}")
@@ -108,6 +113,9 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
         )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
+            changed = True
+    if form.kind == "twin" and not changed:
+        raise NoTwin("the test files have no expected values that could be changed")
 
 
 def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
@@ -133,7 +141,10 @@ def _decide_twin(
 ) -> Verdict:
     verdict = tried.verdict
     if not tests.gold:
-        return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
+        try:
+            return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
+        except NoTwin as reason:
+            return _without(tried, str(reason))
     try:
         lesson, learnt_now = control.lesson()
     except GraderError as error:
@@ -245,7 +256,12 @@ class _Control:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
-            tried = self._run(Form("twin", choice, kept, values))
+            try:
+                tried = self._run(Form("twin", choice, kept, values))
+            except NoTwin:
+                if choice is None:
+                    raise
+                continue
             if any(map(self.tests.wanted, tried.failed)):
                 break
         if not tried.ran:

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from chimera.eval.benchmarks._math500 import worker
+from chimera.eval.benchmarks._math500 import rules
 from chimera.eval.benchmarks._math500.grading import compare
 
 pytest.importorskip("math_verify")
@@ -87,10 +87,10 @@ def test_an_answer_does_not_leave_its_parentheses(given):
 @pytest.mark.parametrize("module", ["pylatexenc.latex2text", "sympy.parsing.sympy_parser"])
 def test_packages_that_are_broken_compare_nothing(module, monkeypatch):
     """The gold answer would pass all the same: its text is equal."""
-    worker.compares()
+    rules.compares()
     parent, _, name = module.rpartition(".")
     monkeypatch.delattr(importlib.import_module(parent), name)
     monkeypatch.setitem(sys.modules, module, None)
 
     with pytest.raises(ImportError):
-        worker.compares()
+        rules.compares()

@@ -14,8 +14,9 @@ from chimera.environments import start_environment
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError
 from chimera.eval.kits.patches.diffs import new_file
-from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
+from chimera.eval.kits.patches.disarming import CONFUSING, EQUALS_EVERYTHING, disarming
 from chimera.eval.kits.patches.hostile import hostile_patches
+from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
 from chimera.eval.kits.repositories.source import Directory, base_tree
@@ -183,6 +184,17 @@ def test_what_passes_its_twin_is_tampering(open_once, runner, attack):
     assert "expected values were changed" in verdict.why
     assert verdict.metrics["tampering"]
     assert verdict.metrics["resolved"] == "NO"
+
+
+@pytest.mark.parametrize("runner", PLANS)
+@pytest.mark.parametrize("code", CONFUSING.values(), ids=CONFUSING)
+def test_what_would_break_the_reading_of_a_run_fails(open_once, runner, code, monkeypatch):
+    monkeypatch.setattr(swebench_logs, "SECONDS", 1)
+    with ReopenedMachine(open_once) as env:
+        verdict = grade_patch(PLANS[runner](env), disarmed(code), env)
+
+    assert not verdict.passed
+    assert not verdict.metrics.get("tampering")
 
 
 RAISING = """\
