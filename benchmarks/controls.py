@@ -30,8 +30,7 @@ def main() -> None:
     parser.add_argument("--wrong", default=WRONG, help="the answer that fails")
     parser.add_argument("--repeat", type=int, default=1)
     parser.add_argument("--cache", type=Path, help="trees and virtual environments made before")
-    parser.add_argument("further", nargs="*", help="after --: further options of `chimera grade`")
-    given = parser.parse_args()
+    given, given.further = parser.parse_known_args()  # the rest is for `chimera eval` or `grade`
     with tempfile.TemporaryDirectory() as place:
         work = Path(place)
         _write_answers(given, work / "answers.jsonl")
@@ -46,21 +45,26 @@ def main() -> None:
 
 def _write_answers(given: argparse.Namespace, file: Path) -> None:
     benchmark = create_benchmark(given.benchmark)
-    lines = []
-    for task in select_tasks(benchmark.tasks(), given.limit, tuple(given.task)):
-        gold = benchmark.gold(task)
-        assert gold is not None, f"{task['id']} has no reference"
-        key = "model_patch" if gold.form == "model_patch" else "solution"
-        text = gold.text if given.kind == "pass" else given.wrong
-        lines.append(json.dumps({"task_id": task["id"], key: text}))
-    file.write_text("\n".join(lines) + "\n")
+    tasks = select_tasks(benchmark.tasks(), given.limit, tuple(given.task))
+    key = "model_patch" if given.wrong.startswith("diff ") else "solution"
+    rows = [json.dumps({"task_id": task["id"], key: given.wrong}) for task in tasks]
+    file.write_text("\n".join(rows) + "\n")
+
+
+def _answers(given: argparse.Namespace, work: Path) -> list[str]:
+    """The command that hands them in."""
+    if given.kind == "fail":
+        return ["grade", "--predictions", str(work / "answers.jsonl")]
+    chosen = [word for glob in given.task for word in ("--task", glob)]
+    limit = ["--limit", given.limit] if given.limit else []
+    return ["eval", "--agent", "oracle", *chosen, *limit]
 
 
 def _graded(given: argparse.Namespace, work: Path, controls: str) -> dict[str, float]:
     """CPU seconds, and how the answers came out."""
     command = [
-        *(sys.executable, "-m", "chimera", "grade", "--benchmark", given.benchmark),
-        *("--predictions", str(work / "answers.jsonl"), "--controls", controls),
+        *(sys.executable, "-m", "chimera", *_answers(given, work)),
+        *("--benchmark", given.benchmark, "--controls", controls),
         *("--concurrency", "2", "--runs-dir", str(work / "runs")),
         *("--output", str(work / "out.json"), *given.further),
     ]

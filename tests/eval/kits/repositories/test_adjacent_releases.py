@@ -211,7 +211,7 @@ class Marks(Benchmark[MarkTask]):
     def grade(self, task, submission, env):
         check = CHECK.replace("FILE", task["file"]).replace("FUNCTION", task["function"])
         plan = TestPlan(
-            command=f"python3 -m pytest -rA {TEST}",
+            command=f"python3 -m pytest -rA --no-header {TEST}",
             log_parser="pytest",
             test_patch=new_file(TEST, check),
             fail_to_pass=(f"{TEST}::test_mark",),
