@@ -135,6 +135,11 @@ def counted(number: int, thing: str) -> str:
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
 
 
+def bytes_text(number: int) -> str:
+    """ "45 kB", "1.2 MB": how large a file is, for a person."""
+    return f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:,.1f} MB"
+
+
 def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:
     """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing."""
     spelled = {each.lower().replace("_", "-"): each for each in known}

@@ -24,7 +24,7 @@ from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord, content_digest
-from chimera.text import file_name
+from chimera.text import did_you_mean, file_name
 from chimera.types import JSON
 
 
@@ -57,6 +57,12 @@ def export_files(store: RunStore, kind: str, target: Path) -> list[Path]:
     return list(write(stored, target))
 
 
+def check_format(store: RunStore, kind: str) -> None:
+    """Raise where there is no such format for this run."""
+    if kind not in FORMATS:
+        _benchmarks_own(store, kind)
+
+
 def _task(store: RunStore, task_id: str) -> tuple[str, Mapping[str, JSON]]:
     query = "SELECT prompt, metadata FROM tasks WHERE task_id = ?"
     for prompt, metadata in store.rows(tuple[str, str], query, (task_id,)):
@@ -70,8 +76,10 @@ def _benchmarks_own(store: RunStore, kind: str) -> Export:
     shipped = adapters().get(name.partition(":")[0])  # first: no code of a stranger's is loaded
     own = (shipped or benchmark_class(_settings(store).benchmark)).exports
     if kind not in own:
+        known = [*FORMATS, *own]
         raise UsageError(
-            f"--format {kind}: a run of {name} can be written as {', '.join([*FORMATS, *own])}"
+            f"--format {kind}: a run of {name} can be written as {', '.join(known)}"
+            f"{did_you_mean(kind, known)}"
         )
     return own[kind]
 

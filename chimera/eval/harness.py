@@ -220,7 +220,7 @@ class Harness:
         if no_room:
             raise StoreError(no_room)
         try:
-            with closing(results(executor, pending)) as records:
+            with closing(results(executor, pending, hold=streak.would_meet_all)) as records:
                 for record in records:
                     stored = store.write(record)
                     self._forget_journal(store, record)
@@ -387,6 +387,10 @@ class _Streak:
 
     def __init__(self, limit: int, first: int) -> None:
         self._limit, self._first, self._count, self._last = limit, first, 0, ""
+
+    def would_meet_all(self) -> bool:
+        """Whether the latest trial met what every other one would meet: the next can wait."""
+        return self._last == "everywhere"
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":

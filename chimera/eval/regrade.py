@@ -41,6 +41,11 @@ class Regraded:
     after: TrialRecord
 
     @property
+    def decided(self) -> bool:
+        """Whether there is a verdict now, or one that known answers forbid; else grading failed."""
+        return self.after.verdict is not None or self.after.control is not None
+
+    @property
     def changed(self) -> bool:
         old, new = self.before.verdict, self.after.verdict
         if old is None or new is None:
@@ -92,8 +97,9 @@ def grade_again(
     workers: int | None = None,
     controls: Mode = "auto",
 ) -> Iterator[Regraded]:
-    """Grade every stored submission of a run again; `keep` stores the new verdicts.
+    """Grade every stored submission of a run again; `keep` stores what came of it.
 
+    Where known answers forbid a verdict, the stored one goes; where grading failed, it stays.
     `changes` are settings that count instead of the run's own, `predictions` among them.
     """
     stored = stored_settings(store, changes, USED)
@@ -127,11 +133,9 @@ def grade_again(
         for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
             if regraded is None:
                 continue
-            if keep and regraded.after.verdict is not None:
-                store.replace_verdict(
-                    regraded.before, regraded.after.verdict, regraded.after.control
-                )
-            left += regraded.after.verdict is None and regraded.before.verdict is not None
+            if keep and regraded.decided:
+                store.replace_outcome(regraded.before, regraded.after)
+            left += not regraded.decided and regraded.before.verdict is not None
             yield regraded
         if keep and not left:
             store.set_manifest({"graded_again": judged_by(benchmark)})

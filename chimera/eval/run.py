@@ -20,8 +20,8 @@ import msgspec
 from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
-from chimera.errors import ExitCode, StoreError, UsageError
-from chimera.eval.benchmark import Benchmark, tasks_of
+from chimera.errors import DatasetError, ExitCode, StoreError, UsageError
+from chimera.eval.benchmark import Benchmark, Lack, tasks_of
 from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
@@ -299,10 +299,13 @@ def _runnable_tasks(
     settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
 ) -> tuple[Sequence[Any], tuple[str, ...]]:
     """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
-    every = tasks_of(benchmark)
+    try:
+        every = tasks_of(benchmark)
+    except DatasetError:  # what it lacks whatever the tasks are is told with that
+        problems.add(*(describe(lack, 0) for lack in _lacks(settings, benchmark, ())))
+        raise
     chosen = select_tasks(every, settings.limit, settings.task)
-    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
-    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    lacks = _lacks(settings, benchmark, chosen)
     counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
     if counted and lacks and all(lack.kind == "machine" for lack in lacks):
         here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
@@ -311,6 +314,12 @@ def _runnable_tasks(
             return select_tasks(able, settings.limit, ()), told
     problems.add(*(describe(lack, len(chosen)) for lack in lacks))
     return chosen, ()
+
+
+def _lacks(settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]) -> list[Lack]:
+    """What is missing for these tasks; a model is none to what hands in by itself."""
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    return [lack for lack in benchmark.missing(tasks) if not (modelless and lack.kind == "model")]
 
 
 def run(

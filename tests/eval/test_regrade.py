@@ -89,6 +89,26 @@ def test_stored_verdicts_are_checked_and_replaced(letters):
     assert (sorted(before), sorted(after)) == ([False, True], [False, False])
 
 
+@pytest.mark.parametrize(
+    ("right", "status", "says"),
+    [
+        ("reference", "error", "the reference answer does not pass here either"),
+        ("everything", "failed", ""),  # grading breaks: that says nothing of the stored verdict
+    ],
+)
+def test_a_stored_verdict_stays_only_where_known_answers_do_not_forbid_it(
+    right, status, says, letters
+):
+    path = run(RunSettings(letters, model="scripted/text:z", limit="1")).store.path
+    with RunStore(path, write=True) as store:
+        (again,) = grade_again(store, changes={"option": [f"broken={right}"]})
+        record = store.record("a", 0)
+
+    assert again.after.status == "error"
+    assert (record.status, record.submission.text) == (status, "z")
+    assert says in record.why
+
+
 def test_a_run_that_was_graded_again_says_by_what(letters):
     path = run(RunSettings(letters, model="scripted/text:a", limit="2")).store.path
     with RunStore(path, write=True) as store:

@@ -95,7 +95,7 @@ def test_a_run_that_was_changed_is_counted_anew(tmp_path, counted, change):
     record = next(r for r in records(path) if r.passed)
     with RunStore(path, write=True) as store:
         if change == "regraded":
-            store.replace_verdict(record, Verdict(False, "no"))
+            store.replace_outcome(record, replace(record, verdict=Verdict(False, "no")))
         else:
             store.write(replace(record, verdict=Verdict(False, "no"), steps=9))
 

@@ -185,6 +185,11 @@ class EvalResult:
         return sum(bool(metrics.get("inexact")) for _, metrics in self._metrics("inexact"))
 
     @property
+    def timed(self) -> int:
+        """Fails that the speed of a machine may have decided."""
+        return sum(bool(metrics.get("timed")) for _, metrics in self._metrics("timed"))
+
+    @property
     def not_run(self) -> int:
         return max(0, self.planned - self.total)
 
@@ -327,6 +332,7 @@ class EvalResult:
             "informative_pass_rate": self.informative_pass_rate,
             "uncontrolled": self.uncontrolled,
             "inexact": self.inexact,
+            "timed": self.timed,
             "pass_rate": self.pass_rate,
             "interval": None if self.interval is None else list(self.interval),
             "outer_interval": None if self.outer_interval is None else list(self.outer_interval),

@@ -395,17 +395,17 @@ class RunStore:
                 (trial, number, *_checked(apart, _Apart)),
             )
 
-    def replace_verdict(
-        self, record: TrialRecord, verdict: Verdict, control: TrialControls | None = None
-    ) -> None:
-        """Put a newer verdict in the place of a stored trial's."""
-        graded = storable_value(replace(record, verdict=verdict, error=None, control=control))
+    def replace_outcome(self, record: TrialRecord, newer: TrialRecord) -> None:
+        """Put what a newer record decides, or why it decides nothing, in a stored one's place."""
+        graded = storable_value(
+            replace(record, verdict=newer.verdict, error=newer.error, control=newer.control)
+        )
         with self._database.transaction():
             trial = self._trial_id(record.task_id, record.sample)
             self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
             self._execute("DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,))
-            assert graded.verdict is not None
-            self._write_verdict(trial, graded.verdict)
+            if graded.verdict is not None:
+                self._write_verdict(trial, graded.verdict)
             self._update(trial, graded)
 
     # Controls
