@@ -28,7 +28,8 @@ HOSTILE = (
 PAGES = (
     "/", "/run/a/", "/run/many/", "/run/a/trial?task=numbers-3&sample=0",
     "/run/b/trial?task=graphs-5&sample=0", "/run/a/part?task=graphs-0&sample=0&part=evidence:log",
-    "/run/a/search?text=order", "/compare?run=a&run=b&run=many",
+    "/run/a/search?text=order", "/run/a/rests", "/run/a/rests?list=all",
+    "/compare?run=a&run=b&run=many",
     "/pair?run=a&run=b&task=parsing-1&sample=0&other=0", "/absent",
 )  # fmt: skip
 
