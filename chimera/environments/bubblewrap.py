@@ -15,7 +15,7 @@ from typing import Self
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused, privileged
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.identity import mounted, programs
+from chimera.environments.identity import interpreter, mounted, programs
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
@@ -82,8 +82,8 @@ class BubblewrapEnvironment(SupervisedEnvironment):
 
     @classmethod
     def identity(cls, spec: EnvironmentSpec) -> JSON:
-        shown = [str(path) for path in shown_packages()]
-        return [cls.name, programs(), mounted([*spec.mounts, *shown])]
+        shown = mounted([*spec.mounts, *map(str, shown_packages())])
+        return [cls.name, programs(), interpreter(Path(python())), shown, spec.network]
 
 
 def python() -> str:

@@ -121,7 +121,7 @@ class DockerEnvironment(Machine):
         found = Engine.find()
         images = [spec, *(image_spec(service, spec) for service in spec.services)]
         names = [found.image_id(found.image_for(each)) for each in images]
-        return [cls.name, *names, mounted(spec.mounts)]
+        return [cls.name, *names, mounted(spec.mounts), spec.network]
 
     # --- commands
 

@@ -182,7 +182,11 @@ class EngineDoor:
 
     def _seen(self, container: Mapping[str, Any]) -> bytes:
         """A container whose ports are published to the machine that the tests run on."""
+<<<<<<< HEAD
         exposed: dict[str, JSON] = {port: {} for port in self.made[container["Id"]]}
+=======
+        exposed: dict[str, Any] = {port: {} for port in self.made[container["Id"]]}
+>>>>>>> main
         ports = {
             port: [{"HostIp": "127.0.0.1", "HostPort": port.partition("/")[0]}] for port in exposed
         }

@@ -126,6 +126,8 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
     if not tests.files:
         return _without(tried, "the task brings no test files")
     control = _Control(tests, env)
+    if tried.verdict.passed and patch == tests.gold:
+        control.keep_holding()
     if not tried.verdict.passed and tried.ran and not control.holds():
         tried = _fresh(tests, patch, env, PUBLISHED)
     if not tried.verdict.passed:
@@ -144,12 +146,14 @@ def _decide_twin(
         except NoTwin as reason:
             return _without(tried, str(reason))
     try:
-        lesson = control.lesson()
+        lesson, learnt_now = control.lesson()
     except GraderError as error:
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not lesson.failing:
         return _without(tried, "the reference fails no test of the twin")
     counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
+    if learnt_now and patch == tests.gold:
+        return _marked(verdict, counts)  # this very run was the lesson
     for _ in range(2):  # an honest test may fail by chance, but not twice
         twin = _fresh(tests, patch, env, lesson.form)
         if twin.verdict.passed or twin.passed & lesson.failing:
@@ -215,6 +219,10 @@ class _Lesson:
     passing: frozenset[str] = frozenset()
 
 
+#: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail.
+_Learnt = tuple[int | None, str, int, list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Control:
     """What the reference does, run once a task and kept."""
@@ -228,12 +236,23 @@ class _Control:
             return True
         return bool(self._stored("true", lambda: self._run(TRUE).verdict.passed))
 
-    def lesson(self) -> _Lesson:
-        choice, kept, values, failing = self._stored("twin", self._learnt)
-        passing = [kept] if kept else []
-        return _Lesson(Form("twin", choice, kept, values), frozenset(failing), frozenset(passing))
+    def keep_holding(self) -> None:
+        """Keep that the reference was seen to pass the rewritten tests."""
+        self._stored("true", lambda: True)
 
-    def _learnt(self) -> tuple[int | None, str, int, list[str]]:
+    def lesson(self) -> tuple[_Lesson, bool]:
+        """What the reference does with the twin, and whether it was run just now."""
+        made: list[_Learnt] = []
+
+        def learn() -> _Learnt:
+            made.append(self._learnt())
+            return made[0]
+
+        choice, kept, values, failing = self._stored("twin", learn)
+        form, passing = Form("twin", choice, kept, values), [kept] if kept else []
+        return _Lesson(form, frozenset(failing), frozenset(passing)), bool(made)
+
+    def _learnt(self) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):

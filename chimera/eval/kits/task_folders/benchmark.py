@@ -200,6 +200,13 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             for what, name in refused.items()
         ]
 
+    def graded_in(self, task: HarborTask, start: StartEnvironment) -> JSON:
+        separate = self._separate(task, self.environment(task))
+        return [super().graded_in(task, start), separate and start.identity(separate)]
+
+    def files_beside(self, task: HarborTask) -> Sequence[Path]:
+        return (Path(task["directory"]),)
+
     def agent_seconds(self, task: HarborTask) -> float | None:
         """A task's limit; of steps, that of all with the time in which they are verified."""
         factor = self.settings.time_factor

@@ -148,7 +148,8 @@ def verify(
     metrics: dict[str, JSON] = {}
     evidence: dict[str, JSON] = {"output": output[-50_000:]}
     if done.timed_out:
-        return Verdict(False, f"the tests did not end in {seconds:g} s", 0.0, metrics, evidence)
+        why = f"the tests did not end in {seconds:g} s"
+        return Verdict(False, why, 0.0, {"timed_out": True}, evidence)
     if task["form"] == "toml":
         return _by_reward(task, env, done, output, metrics, evidence)
     return _by_summary(task, output, metrics, evidence)
