@@ -24,7 +24,6 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from chimera.environments.engine import RUN, Engine, image_map
-from chimera.types import JSON
 
 ENGINE_SOCKET = "/var/run/docker.sock"
 #: Where the tests find the door.
@@ -182,11 +181,7 @@ class EngineDoor:
 
     def _seen(self, container: Mapping[str, Any]) -> bytes:
         """A container whose ports are published to the machine that the tests run on."""
-<<<<<<< HEAD
-        exposed: dict[str, JSON] = {port: {} for port in self.made[container["Id"]]}
-=======
         exposed: dict[str, Any] = {port: {} for port in self.made[container["Id"]]}
->>>>>>> main
         ports = {
             port: [{"HostIp": "127.0.0.1", "HostPort": port.partition("/")[0]}] for port in exposed
         }
