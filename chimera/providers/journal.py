@@ -32,12 +32,12 @@ def conversation_key(kind: str, messages: Sequence[Message]) -> str:
     prompt), and the numbers (times, process ids) in what it and its tools tell. Behind the dot,
     what was said to the letter."""
     said = [
-        [message.role, message.content, [[c.name, c.raw_arguments] for c in message.tool_calls]]
+        (message.role, message.content, [[c.name, c.raw_arguments] for c in message.tool_calls])
         for message in messages
         if message.role != "system"
     ]
     alike = [
-        [role, text if role == "assistant" else VOLATILE.sub("#", text), calls]
+        (role, text if role == "assistant" else VOLATILE.sub("#", text), calls)
         for role, text, calls in said
     ]
     texts = [json.dumps([kind, each]).encode("utf-8", "surrogatepass") for each in (alike, said)]
