@@ -119,7 +119,7 @@ def _azure(api_key: str | None, base_url: str | None, values: dict[str, Any]) ->
     if not key and not token:
         raise UsageError(
             f"'{values['name']}' needs a key\n"
-            "  Set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or give --api-key."
+            "  Set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN; --api-key gives that of --model."
         )
     remember_secret(key)
     remember_secret(token)

@@ -94,8 +94,7 @@ class SWTBench(InstanceBenchmark):
         return checkout.open_virtualenv(self.setup_of(task["instance"]), start)
 
     def open_grading_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        setup = self.setup_of(task["instance"])
-        mounts = self._tool(task).mounts() if self.settings.coverage else {}
+        setup, mounts = self.setup_of(task["instance"]), self._tools(task)
         return ReopenedMachine(lambda: checkout.open_virtualenv(setup, start, mounts=mounts))
 
     def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
@@ -103,7 +102,11 @@ class SWTBench(InstanceBenchmark):
             super().check_task(task, start)
 
     def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
-        return checkout.virtualenv_identity(self.setup_of(task["instance"]), start)
+        setup = self.setup_of(task["instance"])
+        return checkout.virtualenv_identity(setup, start, mounts=self._tools(task))
+
+    def _tools(self, task: SWEBenchTask) -> dict[str, str]:
+        return self._tool(task).mounts() if self.settings.coverage else {}
 
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
         return coverage_tool(self.setup_of(task["instance"]).environment().python)
