@@ -15,7 +15,7 @@ import msgspec
 
 from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
-from chimera.cli.terminal import Terminated, echo
+from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, StoreError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
@@ -34,6 +34,7 @@ from chimera.eval.runs.files import discard_if_empty, run_files, runs_dir
 from chimera.eval.runs.forecast import forecast_before, newest_like
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
+from chimera.interrupts import Terminated
 from chimera.text import one_line, printable
 
 

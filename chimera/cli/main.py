@@ -6,7 +6,6 @@ import contextlib
 import errno
 import importlib
 import os
-import signal
 import sys
 import threading
 from collections.abc import Sequence
@@ -15,8 +14,9 @@ from typing import NoReturn, TextIO
 import click
 
 from chimera import __version__
-from chimera.cli.terminal import Terminated, echo
+from chimera.cli.terminal import echo
 from chimera.errors import ChimeraError, ExitCode
+from chimera.interrupts import Terminated, listen
 from chimera.text import did_you_mean
 
 #: name → (module with `command`, the line `chimera --help` shows)
@@ -107,7 +107,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         if sys.platform == "win32":
             sys.exit(ExitCode.USAGE)
     if threading.current_thread() is threading.main_thread():
-        signal.signal(signal.SIGTERM, _terminate)
+        listen()
     try:
         result = cli.main(args=arguments, prog_name="chimera", standalone_mode=False)
         sys.stdout.flush()
@@ -135,10 +135,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             _forget(stream)
         sys.exit(ExitCode.UNWRITABLE)
     sys.exit(result if isinstance(result, int) else ExitCode.DONE)
-
-
-def _terminate(*_: object) -> NoReturn:
-    raise Terminated
 
 
 def _say(message: str) -> None:

@@ -16,10 +16,6 @@ from chimera.text import printable
 _COMMAND = re.compile(r"(?:(?<=\n)|\A)(\s*):(?=:)|#(?=#\[)")
 
 
-class Terminated(KeyboardInterrupt):
-    """SIGTERM: does what Ctrl-C does."""
-
-
 def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
     """Print to standard output or error; escapes, controls and odd directions are written out.
 

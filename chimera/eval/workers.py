@@ -11,6 +11,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from chimera.eval.values import Control, TrialRecord
+from chimera.interrupts import heard, raise_asked
 from chimera.providers.meter import Budget
 
 JobT = TypeVar("JobT")
@@ -124,6 +125,7 @@ def results(
                 executor.submit(job)
             if executor.pending == 0:
                 return
+            raise_asked()
             try:
                 result = executor.result(timeout=0.5)  # wakes for Ctrl-C
             except queue.Empty:
@@ -131,4 +133,5 @@ def results(
             ahead = 2
             yield result
     finally:
+        heard()
         executor.stop()

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import signal
 import threading
 from collections.abc import Iterator
 
 import pytest
 
+from chimera import interrupts
 from chimera.eval.workers import ThreadExecutor, results
 
 
@@ -80,3 +82,17 @@ def test_an_error_of_a_job_is_raised_and_ends_the_workers():
     with pytest.raises(ValueError, match="job 0"):
         list(results(executor, range(10)))
     assert executor.finishing
+
+
+def test_an_interrupt_that_was_lost_on_its_way_is_heard():
+    """An exception in a finalizer goes nowhere; the run that waits asks."""
+    with pytest.raises(KeyboardInterrupt):
+        interrupts._heard(signal.SIGINT, None)
+    waits = threading.Event()
+    executor = ThreadExecutor(lambda _: waits.wait(30), 1)
+
+    with pytest.raises(KeyboardInterrupt):
+        list(results(executor, [1]))
+
+    waits.set()
+    assert interrupts._asked == []
