@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from chimera.eval.values import Verdict as Verdict
     from chimera.types import AgentResult as AgentResult
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"
 
 _HOMES = {
     "Agent": "chimera.agents.base",
