@@ -67,7 +67,7 @@ def graded(tmp_path, require):
             wrong = Submission(files={"twice.py": STUB.replace("pass", "return 3").encode()})
             return Graded(AiderPolyglot(tmp_path / "set"), wrong)
         fixture = FIXTURES[kind]
-        require(*fixture.programs)
+        require("bwrap", *fixture.programs)
         wrong = Submission(fixture.gold.replace("a + b", "a * b"), "model_patch")
         return Graded(Repository(fixture, tmp_path / kind).benchmark, wrong)
 
