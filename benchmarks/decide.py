@@ -178,7 +178,7 @@ def _replay(file: Path, orders: int, most: int) -> None:
                 decided += test.decision is not None
                 used += test.tasks / len(tasks)
             if test.decision is not None:
-                opposite += (test.total > 0) != (compared.difference > 0)
+                opposite += (test.least > 0) != (compared.difference > 0)
     print(f"{file.name}: {len(runs)} runs, {tries} comparisons of about {len(tasks)} tasks")
     print(f"  differ when all tasks are run (p <= 0.05): {differing}")
     print(f"  of these decided early: {decided / max(1, differing):.3f}")

@@ -10,6 +10,7 @@ import importlib.util
 import inspect
 import re
 import sys
+import threading
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -22,6 +23,7 @@ from chimera.errors import UsageError, fault
 from chimera.text import did_you_mean
 
 KindT = TypeVar("KindT")
+_loading = threading.RLock()
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -137,23 +139,24 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
     if not file.is_file():
         raise UsageError(f"{what} '{name}': no file {file}")
     stem = file.stem
-    loaded = sys.modules.get(stem)
-    if loaded is not None and loaded.__file__ == str(file.resolve()):
-        return loaded
-    spec = importlib.util.spec_from_file_location(stem, file.resolve())
-    if spec is None or spec.loader is None or loaded is not None:
-        raise UsageError(f"{what} '{name}': {file} cannot be loaded as the module '{stem}'")
-    _search(file.resolve().parent)  # for what lies beside it
-    module = importlib.util.module_from_spec(spec)
-    sys.modules[stem] = module
-    try:
-        spec.loader.exec_module(module)
-    except BaseException as error:
-        del sys.modules[stem]
-        if not isinstance(error, Exception):
-            raise
-        raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
-    return module
+    with _loading:  # a second thread must not take a module that is half there
+        loaded = sys.modules.get(stem)
+        if loaded is not None and loaded.__file__ == str(file.resolve()):
+            return loaded
+        spec = importlib.util.spec_from_file_location(stem, file.resolve())
+        if spec is None or spec.loader is None or loaded is not None:
+            raise UsageError(f"{what} '{name}': {file} cannot be loaded as the module '{stem}'")
+        _search(file.resolve().parent)  # for what lies beside it
+        module = importlib.util.module_from_spec(spec)
+        sys.modules[stem] = module
+        try:
+            spec.loader.exec_module(module)
+        except BaseException as error:
+            del sys.modules[stem]
+            if not isinstance(error, Exception):
+                raise
+            raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
+        return module
 
 
 def constructor_values(

@@ -79,6 +79,34 @@ def log_end(log: str, most: int = 2000) -> str:
     return end if last == end else f"{last}\n{end}"
 
 
+def markdown(text: str) -> str:
+    """`text` in Markdown, shown as it is: no markup, no mention, no link, no cell of its own."""
+    plain = re.sub(
+        r"[\\`*_{}\[\]()#+!|~@:<>&-]|(?<=www)\.", lambda s: f"&#{ord(s[0])};", one_line(text)
+    )
+    return plain.replace("&#64;", "&#64;&#8203;")  # people are looked for in what is shown
+
+
+def code_span(text: str) -> str:
+    """`text` as code in Markdown, in which nothing means anything; in tables too."""
+    plain = one_line(text, 160).replace("|", "\\|")
+    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
+    space = " " if "`" in plain else ""
+    return f"{fence}{space}{plain}{space}{fence}"
+
+
+_LATEX = {
+    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
+    **{sign: f"\\{sign}" for sign in "&%$#_{}"}, "−": "$-$", "–": "--",
+    **{sign: f"{{{sign}}}" for sign in "[]*"},  # after the end of a row these are orders
+}  # fmt: skip
+
+
+def latex(text: str) -> str:
+    """`text` in LaTeX, shown as it is."""
+    return "".join(_LATEX.get(sign, sign) for sign in one_line(text))
+
+
 def file_name(text: str) -> str:
     """`text` as the name of a file: ASCII letters, digits and "-_." alone, never a path."""
     name = re.sub(r"[^A-Za-z0-9_.-]", "_", text[:200])
@@ -105,6 +133,11 @@ def shortened(text: str, limit: int) -> str:
 def counted(number: int, thing: str) -> str:
     """ "1 trial", "2 trials"."""
     return f"{number:,} {thing}" if number == 1 else f"{number:,} {thing}s"
+
+
+def bytes_text(number: int) -> str:
+    """ "45 kB", "1.2 MB": how large a file is, for a person."""
+    return f"{number / 1e3:.0f} kB" if number < 1e6 else f"{number / 1e6:,.1f} MB"
 
 
 def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:

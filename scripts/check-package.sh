@@ -33,7 +33,7 @@ chimera() {
 tried=0
 for version in 3.11 3.12 3.13 3.14; do
     program=$(command -v "python$version" || true)
-    "${program:-false}" -c 'import ensurepip' 2>/dev/null || continue
+    "${program:-false}" -c 'import ensurepip' 2>/dev/null || { echo "Python $version: not here, not tried"; continue; }
     venv=$work/$version
     installed "$program" "$venv"
     chimera "$venv" eval --benchmark human-eval --agent oracle --limit 5 --fail-under 1 >/dev/null

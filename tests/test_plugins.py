@@ -5,6 +5,7 @@ from __future__ import annotations
 import pickle
 import sys
 from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from json import JSONDecoder
 from pathlib import Path
 from typing import Any, Literal
@@ -49,6 +50,15 @@ def test_a_class_in_a_file_is_loaded_once_and_can_be_sent_to_another_process(fil
 
     assert load(f"{file}:Mine") is found
     assert isinstance(pickle.loads(pickle.dumps(found())), found)
+
+
+def test_threads_that_ask_at_once_get_the_same_whole_class(file: Path):
+    file.write_text("import time\ntime.sleep(0.2)\n" + file.read_text())
+
+    with ThreadPoolExecutor(4) as threads:
+        found = set(threads.map(lambda _: load(f"{file}:Mine"), range(4)))
+
+    assert len(found) == 1
 
 
 def test_a_class_by_its_entry_point(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):

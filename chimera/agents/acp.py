@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import math
 import os
 import select
 import threading
@@ -11,7 +12,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
-from typing import IO, Any
+from typing import Any
 
 from chimera.agents.attended import GRACE_SECONDS, SHELL
 from chimera.agents.base import BaseAgent
@@ -23,11 +24,13 @@ from chimera.errors import AgentError, UsageError
 from chimera.gateway.door import Door, opened_door
 from chimera.gateway.session import OtherModels
 from chimera.providers.base import Provider
+from chimera.providers.sdk import parsed
 from chimera.providers.secrets import redact
 from chimera.types import JSON, AgentResult, CommandResult, Message, Step, ToolCall
 
 PROTOCOL_VERSION = 1
-MOST_LINE_BYTES = 64 * 1024**2
+MOST_LINE_BYTES = 16 * 1024**2
+MOST_TOLD_BYTES = 64 * 1024**2  # of its own account; what it tells beyond is not kept
 MOST_ERROR_BYTES = 64 * 1024
 LOOK_SECONDS = 0.25
 STOP_REASONS = {"end_turn": "done", "max_turn_requests": "limit:steps", "max_tokens": "length"}
@@ -118,14 +121,17 @@ class _Client:
     stopped: threading.Event | None
     updates: list[dict[str, Any]] = field(default_factory=list)
     _buffer: bytes = b""
+    _told: int = 0
     _number: int = 0
+    _grace_ends: float = math.inf
 
     def __post_init__(self) -> None:
         assert self.process.stdin is not None
         assert self.process.stdout is not None
-        self._stdin: IO[bytes] = self.process.stdin
         self._output = self.process.stdout.fileno()
-        os.set_blocking(self._output, False)
+        self._input = self.process.stdin.fileno()
+        for pipe in (self._input, self._output):
+            os.set_blocking(pipe, False)
         self._errors = Kept(MOST_ERROR_BYTES)
         threading.Thread(target=self._drain, daemon=True).start()
 
@@ -175,7 +181,9 @@ class _Client:
         method, given = message["method"], message.get("params")
         given = given if isinstance(given, dict) else {}
         if method == "session/update" and isinstance(given.get("update"), dict):
-            self.updates.append(given["update"])
+            self._told += len(json.dumps(given))
+            if self._told <= MOST_TOLD_BYTES:
+                self.updates.append(given["update"])
         if "id" not in message:
             return
         try:
@@ -203,30 +211,38 @@ class _Client:
         raise LookupError(method)
 
     def _send(self, message: dict[str, JSON]) -> None:
+        """Say something, to one who may never listen."""
         rest = memoryview(json.dumps({"jsonrpc": "2.0", **message}).encode() + b"\n")
         with contextlib.suppress(BrokenPipeError):  # its end is seen where its words are read
             while rest:
-                rest = rest[self._stdin.write(rest) :]
+                if self._wait(self._input, select.POLLOUT):
+                    rest = rest[os.write(self._input, rest) :]
+
+    def _wait(self, pipe: int, event: int) -> bool:
+        """Whether a pipe is ready soon; `_Ended` when its time is up or its limit reached."""
+        now = time.monotonic()
+        if self.stopped is not None and self.stopped.is_set():
+            self._grace_ends = min(self._grace_ends, now + GRACE_SECONDS)
+        if now >= min(self.end, self._grace_ends):
+            raise _Ended
+        waiting = select.poll()
+        waiting.register(pipe, event)
+        return bool(waiting.poll(LOOK_SECONDS * 1000))
 
     def _messages(self) -> Iterator[dict[str, Any]]:
-        """What it says, until it ends; `_Ended` when its time is up or its limit reached."""
-        end = self.end
-        waiting = select.poll()
-        waiting.register(self._output, select.POLLIN)
+        """What it says, until it ends."""
         while True:
             line, newline, rest = self._buffer.partition(b"\n")
             if newline:
                 self._buffer = rest
-                with contextlib.suppress(ValueError, RecursionError):
-                    value = json.loads(line)
+                with contextlib.suppress(ValueError):
+                    value = parsed(line)
                     if isinstance(value, dict):
                         yield value
                 continue
-            if self.stopped is not None and self.stopped.is_set() and end == self.end:
-                end = min(end, time.monotonic() + GRACE_SECONDS)
-            if time.monotonic() >= end or len(self._buffer) > MOST_LINE_BYTES:
-                raise _Ended
-            if waiting.poll(LOOK_SECONDS * 1000):
+            if len(self._buffer) > MOST_LINE_BYTES:
+                raise AgentError(f"the agent sent a line of more than {MOST_LINE_BYTES} bytes")
+            if self._wait(self._output, select.POLLIN):
                 part = os.read(self._output, 65536)
                 if not part:
                     return

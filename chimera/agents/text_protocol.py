@@ -10,12 +10,12 @@ back as messages of the user. A reply without such a block is the model's last w
 
 from __future__ import annotations
 
-import json
 import re
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 
 from chimera.providers.base import CallFailed, Provider
+from chimera.providers.sdk import parsed
 from chimera.tools.base import Tool
 from chimera.types import JSON, Message, Response, ToolCall
 
@@ -124,7 +124,7 @@ def _arguments(tool: Tool, content: str) -> Mapping[str, JSON] | None:
     """What a block says, as arguments; None where it should have been a JSON object."""
     known = tool.parameters.get("properties", {})
     try:
-        value = json.loads(content)
+        value = parsed(content)
     except ValueError:
         value = None
     if isinstance(value, dict) and set(value) <= set(known):

@@ -3,9 +3,6 @@
 from __future__ import annotations
 
 import inspect
-import shutil
-import sys
-import textwrap
 from collections.abc import Iterator
 from importlib.metadata import entry_points
 from typing import Any
@@ -15,7 +12,7 @@ import msgspec
 
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import columns, echo, fitted
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
@@ -54,7 +51,7 @@ def command(*, name: str | None, as_json: bool, markdown: bool) -> None:
 
 def _show_all(states: list[BenchmarkStatus]) -> None:
     """Blocks as wide as the terminal; in a pipe a line for each, with nothing cut."""
-    width = shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+    width = columns()
     for state in states:
         adapter = adapters()[state.slug]
         facts = [f"{state.tasks.rpartition(' ')[2]} tasks", _data(adapter), state.state]
@@ -85,19 +82,16 @@ def _data(adapter: type[Benchmark[Any]]) -> str:
 def _show_one(name: str) -> None:
     cls = benchmark_class(name)
     for title, text in _facts(cls, name):
-        lines = textwrap.wrap(text, 76) or [""]
-        echo(f"{title:<14}{lines[0]}")
-        for line in lines[1:]:
-            echo(f"{'':<14}{line}")
+        echo(fitted(f"{title:<14}{text}", 14))
     lines = list(_options(cls))
     echo("options" if lines else "options       none")
     for line in lines:
-        echo(f"  {line}")
+        echo(fitted(f"  {line}", 31))
 
 
 def _facts(cls: type[Benchmark[Any]], name: str) -> Iterator[tuple[str, str]]:
     yield "name", ", ".join([cls.slug or cls.__name__, *cls.aliases])
-    yield "asks", cls.description or inspect.cleandoc(vars(cls).get("__doc__") or "not said")
+    yield "asks", cls.description or " ".join((vars(cls).get("__doc__") or "not said").split())
     if issubclass(cls, DatasetBenchmark):
         try:
             yield "data", f"{cls().dataset().place()}"
@@ -118,6 +112,8 @@ def _facts(cls: type[Benchmark[Any]], name: str) -> Iterator[tuple[str, str]]:
             if state.slug == cls.slug:
                 counts = f"gold {state.gold}, nothing {state.nothing}, mutants {state.mutants}"
                 yield "proved", state.state + ("" if state.gold == "–" else f": {counts}")
+                if state.judge:
+                    yield "judged", state.judge
     yield "agent", cls.default_agent
     yield "try", f"chimera eval -b {name} -m local/smollm2 --limit 3"
 

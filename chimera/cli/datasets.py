@@ -11,12 +11,12 @@ import click
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option
 from chimera.cli.pulling import fetch
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import echo, fitted
 from chimera.errors import DatasetError, UsageError
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.proof.status import benchmark_states
 from chimera.eval.registry import adapters, benchmark_class
-from chimera.text import first_line
+from chimera.text import bytes_text, first_line
 
 
 @click.group("datasets")
@@ -45,9 +45,12 @@ def list_(*, as_json: bool) -> None:
         echo(json.dumps(found))
         return
     for row in found:
-        here = f"here, {row['bytes'] / 1e6:.1f} MB" if row["path"] else "absent"
-        echo(f"{row['benchmark']:<20} {here:<16} {row['tasks']:>6} tasks  {row['licence']}")
-        echo(f"{'':<20} {row['path'] or row['command'] or row['setup']}")
+        here = f"here, {bytes_text(row['bytes'])}" if row["path"] else "absent"
+        line = f"{row['benchmark']:<20} {here:<16} {row['tasks']:>6} tasks  {row['licence']}"
+        echo(fitted(line, 21))
+        size = f"   ({row['download']})" if row["download"] else ""
+        how = row["command"] and f"{row['command']}{size}"
+        echo(fitted(f"{'':<20} {row['path'] or how or row['setup']}", 21))
 
 
 def _described(adapter: type[DatasetBenchmark[Any]], known: str) -> dict[str, Any]:
@@ -60,7 +63,8 @@ def _described(adapter: type[DatasetBenchmark[Any]], known: str) -> dict[str, An
         "tasks": _count(adapter) if place else known,
         "licence": adapter.licence or "see its publisher",
         "pull": bool(adapter.sources),
-        "command": adapter.fetch_hint(),
+        "command": f"chimera datasets pull {adapter.slug}" if adapter.sources else "",
+        "download": adapter.download_size(),
         "setup": adapter.setup,
     }
 

@@ -258,6 +258,11 @@ def _worth(result: EvalResult) -> Iterator[str]:
             f"  inexact: {counted(result.inexact, 'verdict')} (reached on files other than the "
             "base commit's)"
         )
+    if result.timed:
+        yield (
+            f"  timed: {counted(result.timed, 'fail')} (a limit of time decided, tests look at a "
+            "clock, or the reference is slow)"
+        )
 
 
 def without_verdict(errored: int, not_run: int) -> str:

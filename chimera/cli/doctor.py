@@ -8,13 +8,14 @@ import sys
 from collections.abc import Iterator
 from dataclasses import dataclass
 from importlib.util import find_spec
+from itertools import groupby
 
 import click
 import msgspec
 
 from chimera import __version__
 from chimera.cli.options import json_option, option
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import echo, fitted
 from chimera.environments import BACKENDS, available
 from chimera.errors import ChimeraError
 from chimera.eval.data.datasets import datasets_dir
@@ -59,12 +60,13 @@ def command(*, environment: tuple[str, ...], on: str | None, as_json: bool) -> N
     if as_json:
         echo(msgspec.json.encode(findings).decode())
         return
-    topic = ""
-    for finding in findings:
-        if finding.topic != topic:
-            topic = finding.topic
-            echo(f"{topic}")
-        echo(f"  {'ok' if finding.good else '–':<3} {finding.name:<18} {finding.detail}")
+    for topic, group in groupby(findings, lambda finding: finding.topic):
+        members = list(group)
+        width = max(18, *(len(each.name) for each in members))
+        echo(topic)
+        for each in members:
+            mark = "ok" if each.good else "–"
+            echo(fitted(f"  {mark:<3} {each.name:<{width}} {each.detail}", width + 7))
 
 
 def examine(*others: str) -> Iterator[Finding]:

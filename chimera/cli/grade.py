@@ -139,7 +139,8 @@ def _grade_again(
             if regraded.after.verdict is None:
                 errors += 1
                 where = f"{one_line(regraded.before.task_id)}#{regraded.before.sample}"
-                echo(f"no verdict: {where}: {regraded.after.why}", err=True)
+                stays = "" if regraded.decided or check else " (the stored outcome stays)"
+                echo(f"no verdict: {where}: {regraded.after.why}{stays}", err=True)
             elif regraded.changed:
                 changed += 1
                 _report_change(regraded, as_json=as_json)

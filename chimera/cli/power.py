@@ -43,7 +43,7 @@ def command(
     """How many tasks × samples show a difference between two runs over the same tasks.
 
     What tasks vary by is read from two RUNS that are like those planned, from one, or follows from
-    the rate, which is the most that can be needed.
+    the rate: then the runs are taken to be independent, and more samples of a task to be no help.
 
     \b
     Examples:
@@ -55,7 +55,7 @@ def command(
     if sum(value is not None for value in (difference, margin, tasks)) != 1:
         raise UsageError("give one of --difference, --margin and --tasks")
     paths = [find_run(name, _directory(runs_dir)) for name in runs]
-    spread = _spread(read_scores(paths), rate, difference or margin or 0.0)
+    spread = _spread(read_scores(paths), rate, difference or 0.0)
     target = difference or margin
     rows = []
     for samples in SAMPLES:
@@ -97,4 +97,6 @@ def _spread(scores: list[RunScores], rate: float, difference: float) -> power.Sp
         return power.spread_of_runs(*counts)
     if counts:
         return power.spread_of_run(counts[0].values())
-    return power.spread_of_rates(rate, min(1.0, rate + difference))
+    if rate + difference > 1:
+        raise UsageError(f"no run is better than {rate:.1%} by {difference:.1%}; set --rate")
+    return power.spread_of_rates(rate, rate + difference)

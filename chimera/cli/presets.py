@@ -21,7 +21,10 @@ LEFT_OUT = ("benchmark", "agent", "limit", "resume")
 def group(preset: str) -> click.Group:
     """The command group of one preset."""
 
-    @click.group(preset, help=f"The agent preset '{preset}': {about(preset)}.")
+    example = f"  chimera {preset} bench human-eval --bench-limit 5 --model openai/gpt-4o"
+    about_it = f"The agent preset '{preset}': {about(preset)}.\n\n\b\nExample:\n{example}"
+
+    @click.group(preset, help=about_it)
     def preset_group() -> None: ...
 
     @preset_group.command("bench")

@@ -15,10 +15,10 @@ def fetch(
     adapter: type[DatasetBenchmark[Any]], target: Path | None = None, mirror: str | None = None
 ) -> None:
     """Pull a data set and print its files; size and licence are told first."""
-    size = sum(item.size for item in adapter.sources)
-    facts = [f"{size / 1e6:.1f} MB"] if size else []
-    facts += [f"licence: {adapter.licence}"] if adapter.licence else []
-    echo(f"{adapter.slug}: {', '.join(facts) or 'licence: see its publisher'}", err=True)
+    licence = f"licence: {adapter.licence or 'see its publisher'}"
+    facts = [each for each in (adapter.download_size(), licence) if each]
+    if adapter.sources:
+        echo(f"{adapter.slug}: {', '.join(facts)}", err=True)
     for file in pull(adapter, target=target, mirror=mirror):
         echo(file)
 

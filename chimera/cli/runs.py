@@ -15,9 +15,9 @@ import msgspec
 from chimera.cli.display import money, summary_lines, without_verdict
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import json_option, option, runs_dir_option
-from chimera.cli.terminal import echo
+from chimera.cli.terminal import columns, echo, fitted
 from chimera.errors import UsageError
-from chimera.eval.exports import export_files, export_lines
+from chimera.eval.exports import check_format, export_files, export_lines
 from chimera.eval.runs.files import find_run, remove_run, run_files, runs_dir
 from chimera.eval.runs.merge import merge
 from chimera.eval.runs.overview import RunSummary, chosen, read_summaries
@@ -32,7 +32,14 @@ SECTION_CHARACTERS = 20_000
 
 @click.group("runs")
 def command() -> None:
-    """List, show, export and remove stored runs."""
+    """List, show, export and remove stored runs.
+
+    \b
+    Examples:
+      chimera runs list
+      chimera runs show latest
+      chimera runs rm 20261116-090000-human-eval-local-smollm2
+    """
 
 
 @command.command("list")
@@ -76,6 +83,13 @@ def _print_runs(rows: Sequence[RunSummary]) -> None:
         parts = (row.run, row.benchmark, row.who, begun, _rate(row))
         cells.append([*map(one_line, parts), missing or "–", money(row.cost)])
     widths = [max(map(len, column)) for column in zip(*cells, strict=True)]
+    if (room := columns()) and sum(widths) + 2 * len(widths) - 2 > room:
+        for name, *others in cells[1:]:
+            facts = zip(cells[0][1:], others, strict=True)
+            told = [f"{title} {cell}" for title, cell in facts if cell != "–"]
+            echo(name)
+            echo(fitted(f"    {', '.join(told)}"))
+        return
     for line in cells:
         padded = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
         echo("  ".join(padded).rstrip())
@@ -293,6 +307,7 @@ def export(*, run: str, kind: str, output: Path | None, runs_dir: Path | None) -
         lines = export_lines(store, kind)
         if lines is None:
             if output is None:
+                check_format(store, kind)
                 raise UsageError(f"--format {kind} does not fit on a terminal: give --output PATH")
             for path in export_files(store, kind, output):
                 echo(f"wrote {path}", err=True)

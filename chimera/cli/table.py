@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -14,12 +13,7 @@ from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, run_files, runs_dir
 from chimera.eval.runs.overview import RunSummary, Table, read_summaries, table_of
-from chimera.text import one_line
-
-_LATEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"},
-}  # fmt: skip
+from chimera.text import code_span, latex, one_line
 
 
 @click.command("table")
@@ -31,7 +25,9 @@ def command(*, runs: tuple[str, ...], kind: str, runs_dir: Path | None) -> None:
     """RUNS (default: all) as a table of models × benchmarks.
 
     A cell is the pass rate with its 95% interval; "!" marks trials without a verdict, which count
-    as not passed. Of several runs of one model on one benchmark the newest is shown.
+    as not passed and widen the interval, "?" a run whose tasks, data set, grader or options are not
+    those of the first one of its column. Of several runs of one model on one benchmark the newest
+    is shown.
 
     \b
     Examples:
@@ -52,8 +48,11 @@ def command(*, runs: tuple[str, ...], kind: str, runs_dir: Path | None) -> None:
     if kind == "json":
         echo(msgspec.json.encode(table_of(found)).decode())
         return
-    for line in _lines(table_of(found), kind):
+    table = table_of(found)
+    for line in _lines(table, kind):
         echo(line)
+    if table.unlike:
+        echo("?: not the tasks, data set, grader or options of its column's first run", err=True)
 
 
 def _directory(configured: Path | None) -> Path:
@@ -62,19 +61,22 @@ def _directory(configured: Path | None) -> Path:
 
 def _lines(table: Table, kind: str) -> Iterator[str]:
     rows = [["", *table.benchmarks]]
-    rows += [[who, *(_cell(run) for run in runs)] for who, runs in table.rows]
+    rows += [
+        [who, *(_cell(run, unlike=run is not None and run.run in table.unlike) for run in runs)]
+        for who, runs in table.rows
+    ]
     rows = [[one_line(cell) for cell in row] for row in rows]
     return {"text": _text, "markdown": _markdown, "latex": _latex, "csv": _csv}[kind](rows)
 
 
-def _cell(run: RunSummary | None) -> str:
+def _cell(run: RunSummary | None, *, unlike: bool) -> str:
     if run is None:
         return "–"
     if run.rate is None or run.interval is None:
         return "no verdict"
     low, high = run.interval
     missing = "!" if run.errored or run.not_run else ""
-    return f"{run.rate:.1%} [{low:.1%}, {high:.1%}]{missing}"
+    return f"{run.rate:.1%} [{low:.1%}, {high:.1%}]{missing}{'?' if unlike else ''}"
 
 
 def _text(rows: list[list[str]]) -> Iterator[str]:
@@ -85,21 +87,17 @@ def _text(rows: list[list[str]]) -> Iterator[str]:
 
 
 def _markdown(rows: list[list[str]]) -> Iterator[str]:
-    for number, row in enumerate(rows):
-        yield f"| {' | '.join(_plain_markdown(cell) for cell in row)} |"
-        if number == 0:
-            yield "|" + "---|" * len(row)
-
-
-def _plain_markdown(text: str) -> str:
-    return re.sub(r"([\\`*_{}\[\]<>()#|!~&])", r"\\\1", text)
+    yield f"| | {' | '.join(map(code_span, rows[0][1:]))} |"
+    yield "|" + "---|" * len(rows[0])
+    for who, *cells in rows[1:]:
+        yield f"| {' | '.join([code_span(who), *cells])} |"
 
 
 def _latex(rows: list[list[str]]) -> Iterator[str]:
     yield f"\\begin{{tabular}}{{l{'r' * (len(rows[0]) - 1)}}}"
     yield "\\hline"
     for number, row in enumerate(rows):
-        yield " & ".join("".join(_LATEX.get(c, c) for c in cell) for cell in row) + r" \\"
+        yield " & ".join(map(latex, row)) + r" \\"
         if number == 0:
             yield "\\hline"
     yield "\\hline"

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import os
 import re
+import shutil
+import sys
+import textwrap
 
 import click
 
@@ -26,3 +29,19 @@ def echo(message: object = "", *, err: bool = False, nl: bool = True) -> None:
     if os.environ.get("GITHUB_ACTIONS") == "true":
         text = _COMMAND.sub(lambda found: f"{found[1] or ''}\\u{ord(found[0][-1]):04x}", text)
     click.echo(text, err=err, nl=nl)
+
+
+def columns() -> int | None:
+    """How wide the terminal is that standard output goes to; None where nothing need be cut."""
+    return shutil.get_terminal_size().columns if sys.stdout.isatty() else None
+
+
+def fitted(text: str, hanging: int = 4) -> str:
+    """A line broken at its blanks to fit the terminal, the next ones indented; else as it is."""
+    width = columns()
+    if width is None or len(text) <= width:
+        return text
+    indent = " " * min(hanging, width // 4)
+    return textwrap.fill(
+        text, width, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False
+    )

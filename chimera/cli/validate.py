@@ -135,6 +135,13 @@ def _show(
     for check in report.checks:
         for test, (passes, runs) in check.unstable.items():
             echo(f"  unstable: {check.task_id} ({check.answer}): {test} {passes} of {runs} times")
+    judge = counts.get("judge")
+    if isinstance(judge, dict):
+        echo(
+            f"  the judge accepts {judge['gold_accepted']} of {judge['gold']} references and "
+            f"refuses {judge['wrong_refused']} of {judge['wrong']} wrong ones; "
+            f"{judge['no_verdict']} without a verdict"
+        )
     official = counts.get("official")
     if isinstance(official, dict):
         agreeing = f"{official['agreeing']} of {official['pairs']} verdicts agree"

@@ -35,6 +35,24 @@ class ResourceLimits:
 
 
 @dataclass(frozen=True, slots=True)
+class Service:
+    """A container beside the task's own, which reaches it by its name."""
+
+    name: str
+    image: str | None = None
+    build_context: Path | None = None
+    entrypoint: tuple[str, ...] | None = None  # None: the image's own, as for the command
+    command: tuple[str, ...] | None = None
+    user: str | None = None
+    workdir: str | None = None
+    variables: Mapping[str, str] = field(default_factory=dict)
+    mounts: Mapping[str, str] = field(default_factory=dict)  # read-only: host path → target
+    volumes: Mapping[str, str] = field(default_factory=dict)  # target → name, shared by its name
+    health: tuple[str, ...] | None = None  # a command that says whether it is ready
+    once: bool = False  # it does its work and ends; the next one starts after that
+
+
+@dataclass(frozen=True, slots=True)
 class EnvironmentSpec:
     """What a task needs of its environment, as data that is checked before anything starts."""
 
@@ -49,6 +67,9 @@ class EnvironmentSpec:
     network: bool = False
     variables: Mapping[str, str] = field(default_factory=dict)
     limits: ResourceLimits = ResourceLimits()
+    services: tuple[Service, ...] = ()  # started before it, in this order
+    volumes: Mapping[str, str] = field(default_factory=dict)  # shared with them: target → name
+    clones: Path | None = None  # OWNER/NAME: what a Dockerfile clones is taken from here
 
 
 class Process(Protocol):

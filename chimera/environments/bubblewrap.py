@@ -8,13 +8,14 @@ import stat
 import subprocess
 import sys
 import sysconfig
+from collections.abc import Iterable
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Self
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused, privileged
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.identity import mounted, programs
+from chimera.environments.identity import interpreter, mounted, programs
 from chimera.environments.provision import provisioned
 from chimera.environments.supervised import GUEST, SupervisedEnvironment
 from chimera.errors import UsageError
@@ -81,8 +82,8 @@ class BubblewrapEnvironment(SupervisedEnvironment):
 
     @classmethod
     def identity(cls, spec: EnvironmentSpec) -> JSON:
-        shown = [str(path) for path in shown_packages()]
-        return [cls.name, programs(), mounted([*spec.mounts, *shown])]
+        shown = mounted([*spec.mounts, *map(str, shown_packages())])
+        return [cls.name, programs(), interpreter(Path(python())), shown, spec.network]
 
 
 def python() -> str:
@@ -110,7 +111,7 @@ def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
     """The bwrap command line up to the program."""
     arguments = bwrap("--as-pid-1", "--hostname", "chimera", network=spec.network)
     arguments += identity()
-    arguments += system_mounts()
+    arguments += system_mounts(spec.mounts.values())
     arguments += ["--proc", "/proc", "--dev", "/dev", "--symlink", "/tmp", "/var/tmp"]
     for name in COVERED:
         arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
@@ -169,9 +170,13 @@ def identity() -> list[str]:
     return [*arguments, "--disable-userns"] if can_disable_nesting() else arguments
 
 
-def system_mounts() -> list[str]:
-    """Programs and libraries, read-only, and the little of /etc they need."""
+def system_mounts(targets: Iterable[str] = ()) -> list[str]:
+    """Programs and libraries, read-only, and the little of /etc they need, with room in /usr for
+    the `targets` of further mounts."""
     arguments = ["--tmpfs", "/", "--ro-bind", "/usr", "/usr"]
+    for target in map(Path, targets):
+        if target.is_relative_to("/usr") and not target.exists():
+            arguments += reopened(target.parent)
     for name in ("bin", "sbin", "lib", "lib32", "lib64", "libx32"):
         path = Path("/", name)
         if path.is_symlink():
@@ -191,6 +196,17 @@ def system_mounts() -> list[str]:
     for packages in [each for each in base_packages() if each in hidden_packages()][:1]:
         for path in shown_packages():
             arguments += ["--ro-bind", str(path), f"{packages}/{path.name}"]
+    return arguments
+
+
+def reopened(directory: Path) -> list[str]:
+    """A directory of this machine as it is, in which more can be mounted."""
+    arguments = ["--tmpfs", str(directory)]
+    for path in sorted(directory.iterdir()):
+        if path.is_symlink():
+            arguments += ["--symlink", str(path.readlink()), str(path)]
+        else:
+            arguments += ["--ro-bind", str(path), str(path)]
     return arguments
 
 

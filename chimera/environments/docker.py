@@ -11,6 +11,7 @@ import signal
 import subprocess
 import time
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -20,6 +21,7 @@ from chimera.environments.engine import Engine
 from chimera.environments.identity import mounted
 from chimera.environments.patterns import matcher
 from chimera.environments.provision import provisioned
+from chimera.environments.services import ServiceNetwork, image_spec
 from chimera.environments.streams import Kept, collect, command_result
 from chimera.errors import EnvironmentFault
 from chimera.types import JSON, CommandResult
@@ -27,6 +29,7 @@ from chimera.types import JSON, CommandResult
 DEFAULT_WORKDIR = "/workspace"
 START_SECONDS = 120  # for the engine to start a command; one that takes longer is stuck
 MARK = "CHIMERA_COMMAND"
+MAIN = "main"  # what services call the task's own container
 
 #: Tells its own process id first, so that the host can signal it, and becomes the command.
 ENTER = 'echo "$$"; cd "$1" || exit 126; shift; exec "$@"'
@@ -71,7 +74,7 @@ class DockerEnvironment(Machine):
     name = "docker"
     capabilities = frozenset({"commands", "confined", "image", "network", "root"})
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
+    def __init__(self, spec: EnvironmentSpec, beside: ServiceNetwork | None = None) -> None:
         self.limits = spec.limits
         self._engine = Engine.find()
         self._closed = False
@@ -80,11 +83,34 @@ class DockerEnvironment(Machine):
         self._variables = {"LANG": "C.UTF-8", **spec.variables}
         self.image = self._engine.image_for(spec)
         self.workdir = spec.workdir or self._engine.workdir_of(self.image) or DEFAULT_WORKDIR
-        self.container = self._engine.run(spec, self.image, self.workdir)
+        self.services = beside or ServiceNetwork.start(spec)
+        self._owns_services = beside is None
+        try:
+            self.container = self._run(spec)
+        except BaseException:
+            self._end_services()
+            raise
+
+    def _run(self, spec: EnvironmentSpec) -> str:
+        if self.services is None:
+            return self._engine.run(spec, self.image, self.workdir)
+        # the way out is apart from the services, so that it can be taken away alone
+        alias = MAIN if self._owns_services else ""
+        joined = self.services.options(spec.volumes, alias=alias)
+        inside = replace(spec, network=True)
+        container = self._engine.run(inside, self.image, self.workdir, joined)
+        if spec.network:
+            self._engine.must("network", "connect", "bridge", container)
+        return container
 
     @classmethod
     def start(cls, spec: EnvironmentSpec) -> Self:
         return provisioned(cls(spec), spec)
+
+    @classmethod
+    def start_beside(cls, spec: EnvironmentSpec, services: ServiceNetwork | None) -> Self:
+        """A fresh container that meets the services of another."""
+        return provisioned(cls(spec, services), spec)
 
     @classmethod
     def availability(cls) -> str | None:
@@ -93,7 +119,9 @@ class DockerEnvironment(Machine):
     @classmethod
     def identity(cls, spec: EnvironmentSpec) -> JSON:
         found = Engine.find()
-        return [cls.name, found.image_id(found.image_for(spec)), mounted(spec.mounts)]
+        images = [spec, *(image_spec(service, spec) for service in spec.services)]
+        names = [found.image_id(found.image_for(each)) for each in images]
+        return [cls.name, *names, mounted(spec.mounts), spec.network]
 
     # --- commands
 
@@ -249,8 +277,13 @@ class DockerEnvironment(Machine):
         if not self._closed:
             self._closed = True
             self._engine.remove(self.container)
+            self._end_services()
             for process in self._processes:
                 process.close()
+
+    def _end_services(self) -> None:
+        if self.services is not None and self._owns_services:
+            self.services.close()
 
 
 class ContainerProcess(subprocess.Popen[bytes]):

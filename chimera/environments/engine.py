@@ -16,7 +16,7 @@ import tarfile
 import tempfile
 import threading
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import IO, Self
@@ -25,6 +25,7 @@ from chimera.activity import doing
 from chimera.confinement.cgroups import start_time
 from chimera.environments import tar_streams
 from chimera.environments.base import READ_BYTES, EnvironmentSpec
+from chimera.environments.clones import served, with_clones
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.text import log_end
 
@@ -34,6 +35,7 @@ DEFAULT_IMAGE = "CHIMERA_DOCKER_IMAGE"
 PARALLEL_STARTS = threading.BoundedSemaphore(4)
 BUILD_LOG = 1500  # characters of each stream that are told of a build that failed
 RUN = secrets.token_hex(8)  # this process's containers
+NO_LOG = "--log-driver=none"
 ANSWER_HOLDS = 60.0  # seconds for which an engine that answered is taken to be there
 _answered: dict[str, float] = {}
 _builds: dict[str, threading.Lock] = {}
@@ -130,7 +132,7 @@ class Engine:
     def image_for(self, spec: EnvironmentSpec) -> str:
         """The image to start: mapped, built or pulled where it is not here yet."""
         if spec.build_context is not None:
-            return self.build(spec.build_context, spec.image)
+            return self.build(spec.build_context, spec.image, clones=spec.clones)
         wanted = spec.image or os.environ.get(DEFAULT_IMAGE)
         if wanted is None:
             raise UsageError(
@@ -150,20 +152,29 @@ class Engine:
             )
         return image
 
-    def build(self, context: Path, tag: str | None = None) -> str:
+    def build(self, context: Path, tag: str | None = None, *, clones: Path | None = None) -> str:
         """Build a context once; the tag says what was in it."""
         image = f"chimera-build:{context_digest(context)}"
         with _builds_lock:
             lock = _builds.setdefault(image, threading.Lock())
         with doing(f"building the image of {context.name}"), lock:
             if self._known(image) is None:
-                self._build(context, image)
+                self._build(context, image, clones)
         if tag is not None:
             self.must("tag", image, tag)
         return image
 
-    def _build(self, context: Path, image: str) -> None:
-        done = self.call("build", "--network=host", "-t", image, str(context), timeout=3600)
+    def _build(self, context: Path, image: str, clones: Path | None) -> None:
+        arguments = ["build", "--network=host", "-t", image]
+        if clones is None:
+            done = self.call(*arguments, str(context), timeout=3600)
+        else:
+            recipe = with_clones((context / "Dockerfile").read_text("utf-8"))
+            with served(clones) as variables:
+                arguments += [f"--build-arg={name}={text}" for name, text in variables.items()]
+                done = self.call(
+                    *arguments, "--file=-", str(context), data=recipe.encode(), timeout=3600
+                )
         if done.returncode:
             # The step that failed is at the end of the one stream, what it came to of the other.
             log = done.stdout.decode("utf-8", "replace").strip()[-BUILD_LOG:]
@@ -191,10 +202,11 @@ class Engine:
 
     # --- containers
 
-    def run(self, spec: EnvironmentSpec, image: str, workdir: str) -> str:
+    def run(self, spec: EnvironmentSpec, image: str, workdir: str, more: Sequence[str] = ()) -> str:
         """Start a container that waits for commands; its id."""
         # podman does not make the directory to work in
-        options = [*run_options(spec, workdir), f"--workdir={'/' if self.podman else workdir}"]
+        place = f"--workdir={'/' if self.podman else workdir}"
+        options = [*run_options(spec, workdir), place, *more]
         try:
             with PARALLEL_STARTS:
                 said = self.must(
@@ -232,9 +244,11 @@ class Engine:
 
     def remove_own(self) -> None:
         """Remove what this process left, at its end."""
-        listed = self.call("ps", "-aq", "--filter", f"label=chimera.run={RUN}").stdout.split()
+        own = f"label=chimera.run={RUN}"
+        listed = self.call("ps", "-aq", "--filter", own).stdout.split()
         if listed:
             self.call("rm", "--force", "--volumes", *(name.decode() for name in listed))
+        self.call("network", "prune", "--force", "--filter", own)
 
     def reap(self) -> list[str]:
         """Remove containers whose owner on this machine is dead; their names."""
@@ -347,16 +361,7 @@ def only_file(archive: IO[bytes], named: str) -> bytes:
 
 def run_options(spec: EnvironmentSpec, workdir: str) -> list[str]:
     limits = spec.limits
-    options = [
-        "--init",
-        "--pull=never",
-        f"--label=chimera.run={RUN}",
-        f"--label=chimera.pid={os.getpid()}",
-        f"--label=chimera.owner={os.getpid()}-{start_time(os.getpid())}",
-        f"--label=chimera.host={platform.node()}",
-        "--log-driver=none",
-        "--ulimit=core=0",
-    ]
+    options = ["--init", "--pull=never", *own_labels(), NO_LOG, "--ulimit=core=0"]
     if not spec.network:
         options.append("--network=none")
     if "root" not in spec.needs:
@@ -373,6 +378,16 @@ def run_options(spec: EnvironmentSpec, workdir: str) -> list[str]:
         inside = str(PurePosixPath(workdir, target))
         options.append(f"--volume={Path(source).resolve()}:{inside}:ro")
     return options
+
+
+def own_labels() -> list[str]:
+    """By which what this process made is found again, by itself or by the next."""
+    return [
+        f"--label=chimera.run={RUN}",
+        f"--label=chimera.pid={os.getpid()}",
+        f"--label=chimera.owner={os.getpid()}-{start_time(os.getpid())}",
+        f"--label=chimera.host={platform.node()}",
+    ]
 
 
 def passing(said: str) -> bool:

@@ -11,9 +11,10 @@ import os
 import platform
 import shutil
 import sys
+import sysconfig
+import threading
 from collections.abc import Iterable, Iterator
 from functools import cache
-from importlib import metadata
 from pathlib import Path
 
 from chimera.cache import digest
@@ -22,15 +23,16 @@ from chimera.types import JSON
 #: Where this machine's programs and their packages lie, and how deep it is looked.
 TOOLS: tuple[tuple[str, int], ...] = (
     ("/usr/local/bin", 1), ("/usr/bin", 1), ("/bin", 1), ("/usr/local/lib/node_modules", 2),
-    ("/usr/lib/node_modules", 2), ("/usr/lib/jvm", 2), ("/usr/local/go/bin", 1),
-    ("/usr/lib/python3/dist-packages", 1),
+    ("/usr/lib/node_modules", 2), ("/usr/lib/jvm", 3), ("/usr/local/go", 2),
+    ("/usr/lib/python3*", 3), ("/usr/local/lib/python3*", 3),
 )  # fmt: skip
+_reading = threading.Lock()
 #: Changed by every installation, where there is one.
 PACKAGE_LISTS = ("/var/lib/dpkg/status", "/lib/apk/db/installed", "/var/lib/rpm/rpmdb.sqlite")
 
 
 def fingerprint(*places: Path, depth: int = 64) -> str:
-    """A digest of the names, sizes and times of all files, but for compiled Python."""
+    """A digest of the names, modes, sizes and times of all files, but for compiled Python."""
     total = hashlib.sha256()
     for place in places:
         for line in _entries(str(place), "", depth):
@@ -54,11 +56,11 @@ def _entries(directory: str, inside: str, depth: int) -> Iterator[str]:
             yield f"{name}\0broken\n"
             continue
         if entry.is_dir(follow_symlinks=False):
-            yield f"{name}\0directory\n"
+            yield f"{name}\0{found.st_mode}\n"
             if depth > 1:
                 yield from _entries(entry.path, name, depth - 1)
         else:
-            yield f"{name}\0{found.st_size}\0{found.st_mtime_ns}\n"
+            yield f"{name}\0{found.st_mode}\0{found.st_size}\0{found.st_mtime_ns}\n"
 
 
 def programs(*further: str) -> JSON:
@@ -66,9 +68,12 @@ def programs(*further: str) -> JSON:
     own = f"{sys.base_prefix}/bin"
     places = [*TOOLS, (own, 1), *((directory, 1) for directory in further)]
     lists = [_times(Path(path)) for path in PACKAGE_LISTS]
-    return digest(
-        platform.machine(), lists, [fingerprint(Path(path), depth=deep) for path, deep in places]
-    )
+    found = [fingerprint(*_matching(pattern), depth=deep) for pattern, deep in places]
+    return digest(platform.machine(), lists, found)
+
+
+def _matching(pattern: str) -> list[Path]:
+    return sorted(Path("/").glob(pattern.lstrip("/"))) if "*" in pattern else [Path(pattern)]
 
 
 def interpreter(path: Path) -> JSON:
@@ -78,26 +83,34 @@ def interpreter(path: Path) -> JSON:
         return "none"
     program = Path(found).resolve()
     library = [*sorted((program.parent.parent / "lib").glob("python3*"))]
-    return digest(_times(program), [fingerprint(each, depth=1) for each in library])
+    return digest(_times(program), [fingerprint(each, depth=2) for each in library])
+
+
+def this_process() -> JSON:
+    """The interpreter that Chimera runs on, and the packages it has."""
+    with _reading:  # once, and not by every thread that asks first
+        return _this_process()
 
 
 @cache
-def this_process() -> JSON:
-    """The interpreter that Chimera runs on, and the packages it has."""
-    packages = sorted({_named(each) for each in metadata.distributions()})
-    return digest(sys.version, platform.platform(), packages)
+def _this_process() -> JSON:
+    packages = [Path(place) for place in sys.path if place.endswith("-packages")]
+    found = fingerprint(Path(sysconfig.get_path("stdlib")), *packages, depth=2)
+    return digest(sys.version, platform.platform(), found)
+
+
+@cache
+def own_code() -> JSON:
+    """Chimera itself: a working copy changes without its version."""
+    return fingerprint(Path(__file__).parents[1])
 
 
 def mounted(places: Iterable[str]) -> JSON:
-    """What is shown inside an environment, by what lies on the disk."""
+    """Files and directories, such as are shown inside an environment, by what lies on the disk."""
     return {
         place: fingerprint(Path(place)) if Path(place).is_dir() else _times(Path(place))
         for place in sorted(places)
     }
-
-
-def _named(found: metadata.Distribution) -> str:
-    return f"{found.name}=={found.version}"
 
 
 def _times(path: Path) -> JSON:
@@ -105,4 +118,4 @@ def _times(path: Path) -> JSON:
         found = path.stat()
     except OSError:
         return None
-    return [found.st_size, found.st_mtime_ns]
+    return [found.st_mode, found.st_size, found.st_mtime_ns]

@@ -70,7 +70,8 @@ class LocalEnvironment(SupervisedEnvironment):
     @classmethod
     def identity(cls, spec: EnvironmentSpec) -> JSON:
         own = (str(Path(sys.executable).parent), *os.environ.get("PATH", os.defpath).split(":"))
-        return [cls.name, this_process(), programs(*own), mounted(spec.mounts)]
+        variables: JSON = {name: os.environ.get(name) for name in PASSED_ON}
+        return [cls.name, this_process(), programs(*own), mounted(spec.mounts), variables]
 
     def _show(self, mounts: Mapping[str, str]) -> None:
         """What a confined environment would mount: there already, or a link in the workdir."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 import secrets
 import shlex
-from collections.abc import Sequence
+from collections.abc import Collection, Mapping, Sequence
 from xml.etree import ElementTree
 
 from chimera.environments.base import Machine
@@ -68,20 +68,51 @@ def junit_cases(report: bytes) -> list[tuple[str, str, str]]:
     # with a zero byte it is in an encoding in which declarations look otherwise
     if any(sign in report for sign in (b"<!DOCTYPE", b"<!ENTITY", b"\0")):
         raise ValueError("it declares entities")
+    cases = _Cases()
+    parser = ElementTree.XMLParser(target=cases)
     try:
-        root = ElementTree.fromstring(report)
+        parser.feed(report)
+        parser.close()
     except ElementTree.ParseError as error:
         raise ValueError(str(error)) from None
-    if root.tag not in ("testsuite", "testsuites"):
-        raise ValueError(f"it is a <{root.tag}>")
-    return [
-        (case.get("classname", ""), case.get("name", ""), _outcome(case))
-        for case in root.iter("testcase")
-    ]
+    return cases.found()
 
 
-def _outcome(case: ElementTree.Element) -> str:
-    for tag, outcome in (("error", "error"), ("failure", "failed"), ("skipped", "skipped")):
-        if case.find(tag) is not None:
-            return outcome
-    return "passed"
+class _Cases:
+    """What is kept of a report while it is read: of its elements, the cases alone."""
+
+    def __init__(self) -> None:
+        self._depth = 0
+        self._place = 0  # the depth of what stands in an open case
+        self._cases: list[tuple[Mapping[str, str], set[str]]] = []
+
+    def start(self, tag: str, attributes: Mapping[str, str]) -> None:
+        self._depth += 1
+        if self._depth == 1 and tag not in ("testsuite", "testsuites"):
+            raise ValueError(f"it is a <{tag}>")
+        if tag == "testcase":
+            self._cases.append((attributes, set()))
+            self._place = self._depth + 1
+        elif tag in _OUTCOMES and self._depth == self._place:
+            self._cases[-1][1].add(tag)
+
+    def end(self, tag: str) -> None:
+        self._depth -= 1
+        if tag == "testcase":
+            self._place = 0
+
+    def close(self) -> None:
+        """What the parser calls at the end."""
+
+    def found(self) -> list[tuple[str, str, str]]:
+        return [
+            (found.get("classname", ""), found.get("name", ""), _outcome(tags))
+            for found, tags in self._cases
+        ]
+
+
+_OUTCOMES = {"error": "error", "failure": "failed", "skipped": "skipped"}
+
+
+def _outcome(tags: Collection[str]) -> str:
+    return next((outcome for tag, outcome in _OUTCOMES.items() if tag in tags), "passed")

@@ -49,8 +49,8 @@ class Lack:
     remedy: str
     #: The ids of the tasks that get no verdict without it; None: of all.
     tasks: frozenset[str] | None = None
-    #: A model that nobody named is no matter where answers come without any.
-    kind: Literal["machine", "model"] = "machine"
+    #: A model that nobody named is no matter where answers come without any; a judge always is.
+    kind: Literal["machine", "model", "judge"] = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -246,6 +246,10 @@ class Benchmark(ABC, Generic[TaskT]):
         if self.grading == "none" or start.backend == "none":
             return this_process()
         return start.identity(self.environment(task))
+
+    def files_beside(self, task: TaskT) -> Sequence[Path]:
+        """Files and directories that a verdict depends on and that the task only names."""
+        return ()
 
     def check_task(self, task: TaskT, start: StartEnvironment) -> None:
         """Raise when the task cannot be decided here, before an agent is paid for it."""

@@ -3,27 +3,29 @@
 A fail counts where the reference answer was seen to pass, a pass where doing nothing was seen to
 fail, in an environment of the same identity. Otherwise the trial has no verdict, with what the
 known answer came to as evidence; or, where the data themselves reward nothing, a pass is marked.
+Checks that break on an answer and not on a known one were broken by it: it has failed.
 """
 
 from __future__ import annotations
 
 import secrets
-import sqlite3
 import threading
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any, Literal, TypeVar
 
 import msgspec
 
 from chimera import __version__
 from chimera.environments.base import Environment
+from chimera.environments.identity import mounted, own_code
 from chimera.errors import ChimeraError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.control_store import ControlStore
 from chimera.eval.submitters import OracleAgent, Stored
+from chimera.eval.timing import timed
 from chimera.eval.trial import Submitter, TrialSpec, run_trial
 from chimera.eval.values import (
     Control,
@@ -41,6 +43,7 @@ from chimera.providers.meter import Budget
 from chimera.text import shortened, storable, storable_value
 from chimera.types import JSON
 
+ValueT = TypeVar("ValueT")
 #: `auto`: when a verdict needs one; `first`: all before an agent is paid; `off`: none.
 Mode = Literal["auto", "first", "off"]
 MODES: tuple[Mode, ...] = ("auto", "first", "off")
@@ -102,15 +105,20 @@ class Controls:
     def ruled(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
         """The record as the rule leaves it."""
         if record.verdict is None:
-            return record
+            return self._blamed(spec, record) if self.mode != "off" and _broke(record) else record
+        verdict = timed(spec.benchmark, spec.task, record.verdict)
+        record = replace(record, verdict=verdict)
         if self.mode == "off":
-            return _unsupported(record, record.verdict, TrialControls("off", "off"))
+            return _unsupported(record, verdict, TrialControls("off", "off"))
         try:
-            return self._ruled(spec, record, record.verdict)
+            return self._ruled(spec, record, verdict)
         except ChimeraError as error:  # the environment cannot even be named
             return _withheld(record, TrialControls("error", "error"), str(error))
 
     def _ruled(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict) -> TrialRecord:
+        if verdict.metrics.get("decided_by") == "judge":  # rules decide known answers, no judge
+            none = TrialControls(negative="none") if verdict.passed else TrialControls("none")
+            return _unsupported(record, verdict, none)
         if verdict.passed and not spec.benchmark.has_untouched(spec.task):
             return _unsupported(record, verdict, TrialControls(negative="none"))
         if verdict.passed:
@@ -120,7 +128,7 @@ class Controls:
             if wrong or (control.status == "error" and not control.of_answer):
                 return _withheld(record, found, _reason(control))
             return replace(record, control=found)
-        if spec.benchmark.grading != "same" and _empty(record.submission):
+        if _solves_nothing(spec, record.submission):
             return replace(record, control=TrialControls())
         if not spec.benchmark.has_reference(spec.task):
             return _unsupported(record, verdict, TrialControls(positive="none"))
@@ -133,16 +141,44 @@ class Controls:
             return _withheld(record, found, _reason(control))
         if self._flips(spec, record, verdict, control.identity):
             return _withheld(record, found, "unstable: the same answer passes when graded again")
-        return replace(record, control=found)
+        marked = timed(spec.benchmark, spec.task, verdict, control.seconds)
+        return replace(record, verdict=marked, control=found)
 
     def _flips(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict, identity: str) -> bool:
-        """Whether a fail rests on tests that are known not to be stable here, and turns."""
-        known = {} if self._store is None else self._store.unstable(identity)
+        """Whether a fail that says little turns: one that rests on tests known not to be stable
+        here, or one without a sign that the checks ran."""
+        if record.submission is None or not spec.benchmark.regradable:
+            return False
         failed = {name for name, held in tests_of(verdict).items() if not held} or {WHOLE}
-        if not failed <= known.keys() or record.submission is None or not spec.benchmark.regradable:
+        if not (_silent(verdict) or failed <= self._unstable(identity)):
             return False
         again = replace(spec, agent=Stored(record.submission), prior=None)
         return run_trial(again, budget=self._budget).passed
+
+    def _unstable(self, identity: str) -> frozenset[str]:
+        """Tests that are known not to be stable here."""
+        nothing: frozenset[str] = frozenset()
+        return self._cached(lambda store: frozenset(store.unstable(identity)), nothing)
+
+    def _blamed(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
+        """What breaks the checks with an answer, again and again, and not with a known answer right
+        after it, is that answer's failure; otherwise nobody's, and stays an error."""
+        if spec.benchmark.regradable and record.submission is not None:
+            answer = Stored(record.submission)
+            again = run_trial(replace(spec, agent=answer, prior=None), budget=self._budget)
+            if again.verdict is not None:
+                return self.ruled(spec, replace(record, verdict=again.verdict, error=None))
+            if not _broke(again):
+                return record
+        known: ControlAnswer = "reference" if spec.benchmark.has_reference(spec.task) else "nothing"
+        control = self._make(spec, known)
+        if control.status == "error" or (known == "reference" and not control.holds):
+            return record
+        assert record.error is not None
+        why = f"the checks break on this answer alone: {record.error.message}"
+        verdict = Verdict(False, why, metrics={"broke_checks": True})
+        found = TrialControls(positive="passed" if known == "reference" else "none")
+        return replace(record, verdict=verdict, error=None, control=found)
 
     def _foreseen(self, spec: TrialSpec) -> TrialRecord | None:
         """An error that is known before the agent is paid."""
@@ -202,8 +238,8 @@ class Controls:
             return  # an environment that cannot be named has nothing to be kept under
         made = _control_of(spec, "reference", record)
         self._save(spec, replace(made, identity=identity, details=details))
-        if self._store is not None and unstable is not None:
-            self._store.put_unstable(identity, unstable)
+        if unstable is not None:
+            self._cached(lambda store: store.put_unstable(identity, unstable), None)
 
     def make_all(
         self,
@@ -237,28 +273,37 @@ class Controls:
         self, benchmark: Benchmark[Any], task: Any, start: StartEnvironment
     ) -> tuple[str, str]:
         """The name of all that a verdict depends on beside the answer, and what it is made of."""
+        where = start if benchmark.grading == "same" else start.without_network()
         details: dict[str, JSON] = {
             "benchmark": benchmark.name(),
-            "chimera": __version__,
+            "chimera": [__version__, own_code()],
             "grader": benchmark.grader_version,
             "options": benchmark.options(),
             "task": content_digest(task),
+            "files": mounted(str(path) for path in benchmark.files_beside(task)),
             "environment": _backend(benchmark, start),
-            "place": benchmark.graded_in(task, start.without_network()),
+            "place": benchmark.graded_in(task, where),
             "run": "" if _lasting(benchmark, start) else self._token,
         }
         return content_digest(details), _written(details)
 
     def _stored(self, identity: str, answer: ControlAnswer) -> Control | None:
-        found = None if self._store is None else self._store.get(identity, answer)
+        found = self._cached(lambda store: store.get(identity, answer), None)
         return found if found is not None and found.holds else None
 
     def _save(self, spec: TrialSpec, control: Control) -> None:
-        if self._store is not None and _lasting(spec.benchmark, spec.start):
-            try:
-                self._store.put(control)
-            except sqlite3.Error:
-                self._store = None  # a cache that cannot be written is only slow
+        if _lasting(spec.benchmark, spec.start):
+            self._cached(lambda store: store.put(control), None)
+
+    def _cached(self, use: Callable[[ControlStore], ValueT], otherwise: ValueT) -> ValueT:
+        """What the cache says; one that cannot be used is only slow."""
+        if self._store is None:
+            return otherwise
+        try:
+            return use(self._store)
+        except UsageError:
+            self._store = None
+            return otherwise
 
     def _make(self, spec: TrialSpec, answer: ControlAnswer) -> Control:
         agent = OracleAgent() if answer == "reference" else Untouched()
@@ -297,11 +342,16 @@ def _control_of(spec: TrialSpec, answer: ControlAnswer, record: TrialRecord) -> 
         task_id=spec.task["id"],
         status=record.status,
         why=storable(record.why),
-        of_answer=record.error is not None and record.error.of_answer,
+        of_answer=record.error is not None and _of_answer(record.error),
         made=record.started,
         seconds=record.duration,
     )
     return made if made.holds else replace(made, log=storable(_log(record)))
+
+
+def _of_answer(error: TrialError) -> bool:
+    """Whether checks broke on what was handed in, and not what they run in."""
+    return error.of_answer and error.boundary == "grader"
 
 
 def machine_store() -> ControlStore:
@@ -332,9 +382,21 @@ def _withheld(record: TrialRecord, found: TrialControls, reason: str) -> TrialRe
 
 def _unsupported(record: TrialRecord, verdict: Verdict, found: TrialControls) -> TrialRecord:
     """A verdict that rests on no control; a fail then needs some sign that the checks ran."""
-    if not verdict.passed and verdict.metrics.get("ran") is False:
+    if _silent(verdict):
         return _withheld(record, found, "nothing shows that the checks ran")
     return replace(record, control=found)
+
+
+def _silent(verdict: Verdict) -> bool:
+    """Whether a fail has no sign that the checks ran."""
+    return not verdict.passed and verdict.metrics.get("ran") is False
+
+
+def _broke(record: TrialRecord) -> bool:
+    """Whether an answer was handed in, and grading it broke."""
+    error = record.error
+    handed_in = record.submission is not None
+    return handed_in and error is not None and error.of_answer and error.boundary == "grader"
 
 
 def _paid(prior: TrialRecord | None) -> bool:
@@ -358,11 +420,12 @@ def _written(details: Mapping[str, JSON]) -> str:
     return msgspec.json.encode(storable_value(dict(details)), enc_hook=str).decode()
 
 
-def _empty(submission: Submission | None) -> bool:
-    """Whether nothing was handed in: that it solves nothing needs no proof."""
-    if submission is None:
+def _solves_nothing(spec: TrialSpec, submission: Submission | None) -> bool:
+    """Whether nothing was handed in where something is wanted: that it fails needs no proof."""
+    if submission is None or spec.benchmark.grading == "same":
         return False
-    return not (submission.text.strip() or submission.files or submission.data)
+    empty = not (submission.text.strip() or submission.files or submission.data)
+    return empty and not spec.benchmark.may_reward_nothing(spec.task)
 
 
 def _log(record: TrialRecord) -> str:

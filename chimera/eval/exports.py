@@ -23,8 +23,8 @@ from chimera.eval.runs.formats.tables import csv_lines, write_parquet
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import TrialRecord
-from chimera.text import file_name
+from chimera.eval.values import TrialRecord, content_digest
+from chimera.text import did_you_mean, file_name
 from chimera.types import JSON
 
 
@@ -57,6 +57,12 @@ def export_files(store: RunStore, kind: str, target: Path) -> list[Path]:
     return list(write(stored, target))
 
 
+def check_format(store: RunStore, kind: str) -> None:
+    """Raise where there is no such format for this run."""
+    if kind not in FORMATS:
+        _benchmarks_own(store, kind)
+
+
 def _task(store: RunStore, task_id: str) -> tuple[str, Mapping[str, JSON]]:
     query = "SELECT prompt, metadata FROM tasks WHERE task_id = ?"
     for prompt, metadata in store.rows(tuple[str, str], query, (task_id,)):
@@ -70,8 +76,10 @@ def _benchmarks_own(store: RunStore, kind: str) -> Export:
     shipped = adapters().get(name.partition(":")[0])  # first: no code of a stranger's is loaded
     own = (shipped or benchmark_class(_settings(store).benchmark)).exports
     if kind not in own:
+        known = [*FORMATS, *own]
         raise UsageError(
-            f"--format {kind}: a run of {name} can be written as {', '.join([*FORMATS, *own])}"
+            f"--format {kind}: a run of {name} can be written as {', '.join(known)}"
+            f"{did_you_mean(kind, known)}"
         )
     return own[kind]
 
@@ -147,10 +155,14 @@ def _every_eval_ever(store: RunStore, folder: Path) -> list[Path]:
 def _trajectories(store: RunStore, folder: Path) -> list[Path]:
     folder.mkdir(parents=True, exist_ok=True)
     manifest = {**store.manifest(), "run": Path(store.path).stem}
+    taken: dict[str, str] = {}
     for record in store.records(whole=True):
         document = trajectory_document(record, manifest, prompt=store.task_prompt(record.task_id))
         content = msgspec.json.format(msgspec.json.encode(document))
-        (folder / f"{file_name(record.task_id)}-{record.sample}.json").write_bytes(content)
+        name = file_name(record.task_id)
+        if taken.setdefault(name.lower(), record.task_id) != record.task_id:
+            name += f"-{content_digest(record.task_id)[:12]}"  # a/b and a_b are two tasks
+        (folder / f"{name}-{record.sample}.json").write_bytes(content)
     return []
 
 

@@ -220,7 +220,7 @@ class Harness:
         if no_room:
             raise StoreError(no_room)
         try:
-            with closing(results(executor, pending)) as records:
+            with closing(results(executor, pending, hold=streak.would_meet_all)) as records:
                 for record in records:
                     stored = store.write(record)
                     self._forget_journal(store, record)
@@ -261,7 +261,8 @@ class Harness:
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
             return None
-        return self.until.add(record.task_id, record.sample, passed=record.passed)
+        passed = None if record.verdict is None else record.passed
+        return self.until.add(record.task_id, record.sample, passed=passed)
 
     def _plan(self) -> Plan:
         if self.predictions is not None:
@@ -348,6 +349,7 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
+            **({"graded_again": None} if "graded_again" in known else {}),
         }
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
@@ -385,6 +387,10 @@ class _Streak:
 
     def __init__(self, limit: int, first: int) -> None:
         self._limit, self._first, self._count, self._last = limit, first, 0, ""
+
+    def would_meet_all(self) -> bool:
+        """Whether the latest trial met what every other one would meet: the next can wait."""
+        return self._last == "everywhere"
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":

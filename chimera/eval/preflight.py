@@ -118,6 +118,7 @@ def lacking_judge(
     if not judged:
         return []
     if name is not None:
-        return [replace(lack, tasks=judged) for lack in lacking_model(name, "a judge", option)]
+        lacks = lacking_model(name, "a judge", option)
+        return [replace(lack, tasks=judged, kind="judge") for lack in lacks]
     remedy = f"--option {option}=SERVICE/MODEL"
-    return [Lack("a model that judges answers", remedy, judged, kind="model")]
+    return [Lack("a model that judges answers", remedy, judged, kind="judge")]

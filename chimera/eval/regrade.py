@@ -14,7 +14,13 @@ from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.data.predictions import read_predictions
 from chimera.eval.harness import Planned
-from chimera.eval.run import PreparedRun, RunSettings, choose_backend, stored_settings
+from chimera.eval.run import (
+    PreparedRun,
+    RunSettings,
+    choose_backend,
+    judged_by,
+    stored_settings,
+)
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
@@ -33,6 +39,11 @@ class Regraded:
 
     before: TrialRecord
     after: TrialRecord
+
+    @property
+    def decided(self) -> bool:
+        """Whether there is a verdict now, or one that known answers forbid; else grading failed."""
+        return self.after.verdict is not None or self.after.control is not None
 
     @property
     def changed(self) -> bool:
@@ -86,8 +97,9 @@ def grade_again(
     workers: int | None = None,
     controls: Mode = "auto",
 ) -> Iterator[Regraded]:
-    """Grade every stored submission of a run again; `keep` stores the new verdicts.
+    """Grade every stored submission of a run again; `keep` stores what came of it.
 
+    Where known answers forbid a verdict, the stored one goes; where grading failed, it stays.
     `changes` are settings that count instead of the run's own, `predictions` among them.
     """
     stored = stored_settings(store, changes, USED)
@@ -113,14 +125,20 @@ def grade_again(
         return Regraded(before, replace(ruled.run(spec), digest=before.digest))
 
     with held(store.path) if keep else nullcontext():
+        left = 0  # verdicts that the earlier grader gave
+        if keep:
+            store.set_manifest(
+                {"graded_again": {**judged_by(benchmark), "grader": "two in one run"}}
+            )
         for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
             if regraded is None:
                 continue
-            if keep and regraded.after.verdict is not None:
-                store.replace_verdict(
-                    regraded.before, regraded.after.verdict, regraded.after.control
-                )
+            if keep and regraded.decided:
+                store.replace_outcome(regraded.before, regraded.after)
+            left += not regraded.decided and regraded.before.verdict is not None
             yield regraded
+        if keep and not left:
+            store.set_manifest({"graded_again": judged_by(benchmark)})
 
 
 def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:

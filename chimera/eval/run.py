@@ -10,7 +10,7 @@ import platform
 import sys
 from collections import Counter
 from collections.abc import Collection, Mapping, Sequence
-from dataclasses import asdict, dataclass, fields
+from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any, Literal
@@ -20,8 +20,8 @@ import msgspec
 from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments import available, backend_class
-from chimera.errors import ExitCode, StoreError, UsageError
-from chimera.eval.benchmark import Benchmark, tasks_of
+from chimera.errors import DatasetError, ExitCode, StoreError, UsageError
+from chimera.eval.benchmark import Benchmark, Lack, tasks_of
 from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
@@ -33,7 +33,7 @@ from chimera.eval.preflight import (
     runnable,
 )
 from chimera.eval.registry import benchmark_class, create_benchmark
-from chimera.eval.runs.comparison import RunScores
+from chimera.eval.runs.comparison import RunScores, differences
 from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, runs_dir
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
@@ -299,10 +299,13 @@ def _runnable_tasks(
     settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
 ) -> tuple[Sequence[Any], tuple[str, ...]]:
     """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
-    every = tasks_of(benchmark)
+    try:
+        every = tasks_of(benchmark)
+    except DatasetError:  # what it lacks whatever the tasks are is told with that
+        problems.add(*(describe(lack, 0) for lack in _lacks(settings, benchmark, ())))
+        raise
     chosen = select_tasks(every, settings.limit, settings.task)
-    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
-    lacks = [lack for lack in benchmark.missing(chosen) if not (modelless and lack.kind == "model")]
+    lacks = _lacks(settings, benchmark, chosen)
     counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
     if counted and lacks and all(lack.kind == "machine" for lack in lacks):
         here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
@@ -311,6 +314,12 @@ def _runnable_tasks(
             return select_tasks(able, settings.limit, ()), told
     problems.add(*(describe(lack, len(chosen)) for lack in lacks))
     return chosen, ()
+
+
+def _lacks(settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]) -> list[Lack]:
+    """What is missing for these tasks; a model is none to what hands in by itself."""
+    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    return [lack for lack in benchmark.missing(tasks) if not (modelless and lack.kind == "model")]
 
 
 def run(
@@ -427,7 +436,9 @@ def until_decided(
         scores = RunScores.of(store)
     if scores.benchmark != benchmark.name():
         raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
-    rates = {task: count.rate for task, count in scores.tasks.items()}
+    if unlike := differences([scores, replace(scores, basis=judged_by(benchmark))]):
+        raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
+    rates = {task: (count.rate, count.highest_rate) for task, count in scores.tasks.items()}
     seed = settings.seed or 0
     order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
     if not order or order[0]["id"] not in rates:
@@ -435,6 +446,14 @@ def until_decided(
     test = SequentialTest(alpha=settings.alpha, margin=settings.margin)
     ids = [task["id"] for task in order]
     return order, UntilDecided(test, rates, ids, samples=settings.samples)
+
+
+def judged_by(benchmark: Benchmark[Any]) -> dict[str, JSON]:
+    """What must be the same for verdicts to be comparable."""
+    own: dict[str, JSON] = {"grader": benchmark.grader_version, "options": benchmark.options()}
+    if isinstance(benchmark, DatasetBenchmark):
+        own["data set"] = benchmark.dataset_digest()
+    return own
 
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:

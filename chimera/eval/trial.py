@@ -62,18 +62,24 @@ class StartBackend(StartEnvironment):
     mounts: Callable[[], Mapping[str, str]] = field(default=dict, compare=False)
 
     def __call__(self, spec: EnvironmentSpec) -> Environment:
-        from chimera.environments import backend_class, start_environment
+        from chimera.environments import start_environment
+
+        return start_environment(self.backend, self._allowed(spec))
+
+    def identity(self, spec: EnvironmentSpec) -> JSON:
+        from chimera.environments import backend_class
+
+        return backend_class(self.backend).identity(self._allowed(spec))
+
+    def _allowed(self, spec: EnvironmentSpec) -> EnvironmentSpec:
+        """The spec with what the user allows beside it."""
+        from chimera.environments import backend_class
 
         if self.network:
             spec = replace(spec, network=True)
         if "confined" in backend_class(self.backend).capabilities:
             spec = replace(spec, mounts={**spec.mounts, **self.mounts()})
-        return start_environment(self.backend, spec)
-
-    def identity(self, spec: EnvironmentSpec) -> JSON:
-        from chimera.environments import backend_class
-
-        return backend_class(self.backend).identity(spec)
+        return spec
 
     def without_network(self) -> StartBackend:
         return StartBackend(self.backend)

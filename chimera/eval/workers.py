@@ -102,16 +102,24 @@ class ThreadExecutor(Generic[JobT, ResultT]):
                 self._results.put(error)
 
 
-def results(executor: Executor[JobT, ResultT], jobs: Iterable[JobT]) -> Generator[ResultT]:
-    """What the jobs came to, in the order in which they end; two a worker are taken ahead.
+def results(
+    executor: Executor[JobT, ResultT],
+    jobs: Iterable[JobT],
+    *,
+    hold: Callable[[], bool] = lambda: False,
+) -> Generator[ResultT]:
+    """What the jobs came to, in the order in which they end.
 
-    After `executor.finish()` only the results of jobs under way still come.
+    Two a worker are taken ahead, once a first result is there; while `hold()`, none as long as
+    others are under way. After `executor.finish()` only the results of these still come.
     """
     waiting = iter(jobs)
+    ahead = 1
     executor.start()
     try:
         while True:
-            room = 0 if executor.finishing else executor.workers * 2 - executor.pending
+            idle = executor.finishing or (hold() and executor.pending)
+            room = 0 if idle else executor.workers * ahead - executor.pending
             for job in islice(waiting, max(0, room)):
                 executor.submit(job)
             if executor.pending == 0:
@@ -120,6 +128,7 @@ def results(executor: Executor[JobT, ResultT], jobs: Iterable[JobT]) -> Generato
                 result = executor.result(timeout=0.5)  # wakes for Ctrl-C
             except queue.Empty:
                 continue
+            ahead = 2
             yield result
     finally:
         executor.stop()

@@ -13,8 +13,6 @@ from chimera.gateway.tunnel import Tunnel
 from chimera.providers.base import Provider
 from chimera.providers.meter import Meter, current_meter
 
-DRAIN_SECONDS = 120.0  # for calls that a program that has ended left behind
-
 
 @dataclass(frozen=True, slots=True)
 class Door:
@@ -58,4 +56,4 @@ def opened_door(
         yield Door(f"http://127.0.0.1:{tunnel.port}", session)
     finally:
         tunnel.close()
-        session.drain(DRAIN_SECONDS)
+        session.drain(provider.timeout)

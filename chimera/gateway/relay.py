@@ -15,9 +15,10 @@ from chimera.gateway.wires.base import Asked, Wire, stream_data
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.gemini import ADDRESS, GeminiProvider
+from chimera.providers.http import MOST_BODY_BYTES, new_client
 from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
 from chimera.providers.prices import Price
-from chimera.providers.sdk import MOST_BODY_BYTES, decoded, malformed, status_failure
+from chimera.providers.sdk import decoded, malformed, status_failure
 from chimera.providers.settings import merge
 from chimera.types import JSON, Response
 
@@ -125,10 +126,8 @@ class Relay(Provider):
 
     def _bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
         bounded = self.wire.bounded(body, most)
-        if isinstance(self.provider, OpenAIProvider) and bounded is not body:
-            field = self.provider.max_tokens_field
-            if "max_tokens" in bounded and field != "max_tokens":
-                bounded[field] = bounded.pop("max_tokens")
+        if isinstance(self.provider, OpenAIProvider) and "max_tokens" in bounded:
+            bounded[self.provider.max_tokens_field] = bounded.pop("max_tokens")
         return bounded
 
     def _exchange(self, content: bytes, timeout: float, sent: _Sent) -> dict[str, JSON]:
@@ -184,8 +183,7 @@ def _opened(
     with _lock:
         client = _clients.get(os.getpid())
         if client is None:
-            limits = httpx.Limits(max_connections=512, max_keepalive_connections=64)
-            client = _clients[os.getpid()] = httpx.Client(limits=limits)
+            client = _clients[os.getpid()] = new_client(httpx.Client)
     bound = httpx.Timeout(timeout, connect=min(CONNECT_SECONDS, timeout))
     with client.stream(
         "POST", address, headers=dict(headers), content=content, timeout=bound

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import re
 import socket
 import threading
 from collections.abc import Iterator
@@ -12,10 +13,13 @@ from typing import Any, ClassVar
 from urllib.parse import parse_qs, urlsplit
 
 from chimera.gateway.session import Call, Session
-from chimera.gateway.wires import target_of
+from chimera.gateway.wires import Target, target_of
+from chimera.providers.sdk import parsed
 from chimera.types import JSON
 
 MOST_REQUEST_BYTES = 32 * 1024**2
+#: Of all requests of a gateway that are not answered yet: read, they take many times as much.
+MOST_BYTES_UNDER_WAY = 64 * 1024**2
 IDLE_SECONDS = 3600.0
 PING_SECONDS = 15.0
 MODEL_LISTS = ("/v1/models", "/models", "/v1beta/models")
@@ -32,13 +36,22 @@ class Gateway:
 
     def __init__(self, *sessions: Session) -> None:
         self.sessions = sessions
+        self._held = 0
+        self._lock = threading.Lock()
+
+    def hold(self, size: int) -> None:
+        """Make room for a part of a request, or give it back; a `BadRequest` when there is none."""
+        with self._lock:
+            if size > 0 and self._held + size > MOST_BYTES_UNDER_WAY:
+                raise BadRequest(429, "too much is asked at once")
+            self._held += size
 
     def session(self, token: str) -> Session | None:
         return next((session for session in self.sessions if session.opens(token)), None)
 
     def serve(self, connection: socket.socket) -> None:
         """Serve one connection to its end."""
-        with connection, contextlib.suppress(OSError):
+        with connection, contextlib.suppress(OSError, ValueError):
             handler = _handler(self)
             handler(connection, ("inside", 0), self)  # type: ignore[arg-type]
 
@@ -63,6 +76,7 @@ class _Handler(BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
     server_version, sys_version = "chimera", ""
     timeout = IDLE_SECONDS
+    _size = 0  # of the request that is answered
 
     def log_message(self, *_: object) -> None:
         """What is to be known of a call is recorded by its session."""
@@ -82,20 +96,25 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(404, {"error": {"message": f"there is nothing at {self.path}"}})
 
     def do_POST(self) -> None:
-        target = target_of(urlsplit(self.path).path)
+        """Answer a request; nothing is read of one that is for nobody."""
+        target, session = target_of(urlsplit(self.path).path), self._session()
+        self._size = 0
         try:
-            body = self._body()
+            if target is None:
+                raise BadRequest(404, f"there is nothing at {self.path}")
+            if session is None:
+                self.close_connection = True
+                self._json(401, target.wire.error(401, "invalid_api_key", "the token is not known"))
+                return
+            self._answer(target, session)
         except BadRequest as error:
             self.close_connection = True
             self._json(error.status, {"error": {"message": str(error)}})
-            return
-        if target is None:
-            self._json(404, {"error": {"message": f"there is nothing at {self.path}"}})
-            return
-        session = self._session()
-        if session is None:
-            self._json(401, target.wire.error(401, "invalid_api_key", "the token is not known"))
-            return
+        finally:
+            self.gateway.hold(-self._size)
+
+    def _answer(self, target: Target, session: Session) -> None:
+        body = self._body()
         call = Call(target, body, {name.lower(): value for name, value in self.headers.items()})
         if target.count:
             self._json(200, session.count(call))
@@ -122,8 +141,8 @@ class _Handler(BaseHTTPRequestHandler):
         if self.headers.get("content-encoding", "identity") != "identity":
             raise BadRequest(415, "compressed requests are not taken")
         try:
-            content = json.loads(self._content())
-        except (ValueError, RecursionError):
+            content = parsed(self._content())
+        except ValueError:
             raise BadRequest(400, "the request is not JSON") from None
         if not isinstance(content, dict):
             raise BadRequest(400, "the request is no JSON object")
@@ -133,9 +152,14 @@ class _Handler(BaseHTTPRequestHandler):
         if "chunked" in self.headers.get("transfer-encoding", "").lower():
             return self._chunks()
         length = self.headers.get("content-length", "0")
-        if not length.isdigit() or int(length) > MOST_REQUEST_BYTES:
+        if not re.fullmatch("[0-9]{1,10}", length) or int(length) > MOST_REQUEST_BYTES:
             raise BadRequest(413, f"a request has at most {MOST_REQUEST_BYTES} bytes")
-        return self.rfile.read(int(length))
+        return self._taken(int(length))
+
+    def _taken(self, size: int) -> bytes:
+        self.gateway.hold(size)
+        self._size += size
+        return self.rfile.read(size)
 
     def _chunks(self) -> bytes:
         parts, size = [], 0
@@ -147,7 +171,7 @@ class _Handler(BaseHTTPRequestHandler):
             size += length
             if length < 0 or size > MOST_REQUEST_BYTES:
                 raise BadRequest(413, f"a request has at most {MOST_REQUEST_BYTES} bytes")
-            parts.append(self.rfile.read(length))
+            parts.append(self._taken(length))
             self.rfile.readline(1024)
             if length == 0:
                 return b"".join(parts)

@@ -8,11 +8,11 @@ import json
 import secrets
 import threading
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Literal, Protocol
 
-from chimera.errors import BudgetExceeded, ChimeraError, LimitReached
+from chimera.errors import BudgetExceeded, ChimeraError, LimitReached, ProviderError
 from chimera.gateway.recording import Recording
 from chimera.gateway.relay import Relay, upstream_for
 from chimera.gateway.wires import Target
@@ -21,9 +21,10 @@ from chimera.providers.base import ContextOverflow, Provider
 from chimera.providers.journal import JournaledCall, conversation_key
 from chimera.providers.meter import CallRecord, Meter, metered
 from chimera.providers.secrets import redact
-from chimera.types import JSON, Message, Response
+from chimera.types import JSON, Message, Response, Usage
 
 OtherModels = Literal["rewrite", "refuse"]
+MOST_WITHHELD, SHOWN_CHARACTERS = 20, 80  # of what was not passed on
 BYTES_PER_TOKEN = 4  # of a count that costs nothing
 
 
@@ -113,8 +114,9 @@ class Session:
             self._running += 1
         try:
             asked = wire.asked(call.body)
-            response = self._answered(call, asked, held)
-            self._record(call, asked, response)
+            passed, withheld = wire.passed(call.body)
+            response = self._answered(call, asked, passed, held)
+            self._record(call, asked, response, withheld)
         except Malformed as error:
             out.fail(400, wire.error(400, "invalid_request_error", str(error)))
         except (LimitReached, BudgetExceeded) as error:
@@ -128,6 +130,9 @@ class Session:
             # It was tried again here as often as makes sense: clients do not retry a 424.
             self.failure = error
             out.fail(424, wire.error(424, "upstream_failed", redact(str(error))))
+        except Exception as error:  # noqa: BLE001 - what breaks here is the trial's to know
+            self.failure = ProviderError(f"the gateway broke on a call: {redact(repr(error))}")
+            out.fail(500, wire.error(500, "gateway_failed", str(self.failure)))
         else:
             self.failure = None
             with contextlib.suppress(OSError):
@@ -138,11 +143,17 @@ class Session:
                 self._idle.notify_all()
 
     def drain(self, timeout: float) -> None:
-        """Wait for calls that the client left behind: they are paid for, and are its own."""
+        """Wait for calls that the client left behind: they are paid for, and are its own. What one
+        costs that is not answered in time is not known, and so is the sum."""
+        began = time.time()
         with self._idle:
-            self._idle.wait_for(lambda: not self._running, timeout)
+            if self._idle.wait_for(lambda: not self._running, timeout):
+                return
+        why = "the client left it behind, and it was not answered in time"
+        name, seconds = self.provider.name, time.time() - began
+        self.meter.record(CallRecord(name, Usage(), None, began, seconds, error=why))
 
-    def _answered(self, call: Call, asked: Asked, send: _Held) -> Response:
+    def _answered(self, call: Call, asked: Asked, passed: dict[str, JSON], send: _Held) -> Response:
         self._check()
         key = conversation_key(call.wire.name, asked.messages)
         journal = self.meter.journal
@@ -156,9 +167,9 @@ class Session:
                 response = self._translated(call, asked, send)
             else:
                 relay = Relay.of(
-                    self.provider, upstream, call.wire, asked, call.body, call.headers, send
+                    self.provider, upstream, call.wire, asked, passed, call.headers, send
                 )
-                text = json.dumps(call.body, ensure_ascii=False)
+                text = json.dumps(passed, ensure_ascii=False)
                 response = relay.complete([Message.user(text)], max_tokens=asked.max_tokens)
         if journal is not None:
             journal.add(JournaledCall(key, send.content(), self._account(response, started)))
@@ -209,10 +220,14 @@ class Session:
         seconds = time.time() - started
         return CallRecord(self.provider.name, response.usage, response.cost, started, seconds)
 
-    def _record(self, call: Call, asked: Asked, response: Response) -> None:
+    def _record(
+        self, call: Call, asked: Asked, response: Response, withheld: Sequence[str]
+    ) -> None:
         metadata: dict[str, JSON] = {"model": response.model or self.provider.model}
         if call.model not in self.models():
             metadata["asked_for"] = call.model
+        if withheld:
+            metadata["withheld"] = [name[:SHOWN_CHARACTERS] for name in withheld[:MOST_WITHHELD]]
         self.recording.add(asked.messages, response, metadata, tools=bool(asked.tools))
         if self.observer is not None:
             self.observer(call, response)

@@ -108,7 +108,8 @@ class Tunnel:
             if not data:
                 break
             self._write(number, b"D", data)
-        if self.connections.pop(number, None) is not None:
+        if self.connections.get(number) is ours:  # not one that was opened since by this number
+            del self.connections[number]
             self._write(number, b"C")
         ours.close()
 

@@ -9,6 +9,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimera.providers.base import Provider, Request
+from chimera.providers.http import new_client
 from chimera.providers.openai import CONNECT_SECONDS
 from chimera.providers.prices import Price, table_price
 from chimera.providers.sdk import sdk_arguments, talk
@@ -49,6 +50,10 @@ class AnthropicProvider(Provider):
 
     def price(self) -> Price | None:
         return self.price_override or table_price(self.model, self.base_url)
+
+    def start(self) -> None:
+        """Load what the first call would, once and not in every trial's thread at once."""
+        _ = self._client().messages, self.price()
 
     def _call(self, request: Request) -> Response:
         import anthropic
@@ -100,6 +105,6 @@ def _client_for(base_url: str, api_key: str, bearer: bool, proxies: bool) -> Any
                 api_key=None if bearer else api_key or "none",
                 auth_token=api_key if bearer else None,
                 max_retries=0,
-                http_client=None if proxies else anthropic.DefaultHttpxClient(trust_env=False),
+                http_client=new_client(anthropic.DefaultHttpxClient, proxies=proxies),
             )
         return client

@@ -172,7 +172,11 @@ class Provider(ABC):
             seed=None if seed is None else seed + meter.sample,
             timeout=self.timeout,
         )
-        return _Call(self, request, meter, price).run()
+        call = _Call(self, request, meter, price)
+        if meter.limits.max_cost is None and meter.limits.max_tokens is None:
+            return call.run()
+        with meter.call_under_way(call.most_tokens(), call.worst_case()):
+            return call.run()
 
 
 @dataclass(slots=True)
@@ -265,7 +269,7 @@ class _Call:
     def _reserved_call(self) -> Response:
         """Make the call against a reservation, settled once: at its price, at nothing, or, when the
         provider may have worked for an answer that never arrived, at the worst case."""
-        worst_case = self._worst_case()
+        worst_case = self.worst_case()
         budget = None if self.provider.reserved_before(self.request) else self.meter.budget
         if budget is not None:
             budget.reserve(worst_case, self.meter.remaining_seconds())
@@ -303,12 +307,17 @@ class _Call:
             retryable=False,
         )
 
-    def _worst_case(self) -> float:
+    def most_tokens(self) -> int:
+        return most_input_tokens(self.request) + self._most_output()
+
+    def _most_output(self) -> int:
+        output = self.request.max_tokens or DEFAULT_MAX_TOKENS
+        return output + (self.provider.settings.thinking_tokens or 0)
+
+    def worst_case(self) -> float:
         if self.price is None or self.price == FREE:
             return 0.0
-        output = self.request.max_tokens or DEFAULT_MAX_TOKENS
-        output += self.provider.settings.thinking_tokens or 0
-        read = most_input_tokens(self.request)
+        output, read = self._most_output(), most_input_tokens(self.request)
         written = Usage(read, output, cache_write_tokens=read)  # dearer, where it is priced
         return max(self.price.cost(Usage(read, output)), self.price.cost(written))
 

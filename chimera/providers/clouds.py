@@ -16,6 +16,7 @@ from typing import Any
 from chimera.errors import UsageError
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import Provider
+from chimera.providers.http import new_client
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.secrets import remember_secret
 
@@ -61,6 +62,7 @@ class AzureProvider(OpenAIProvider):
                 api_version=os.environ.get("OPENAI_API_VERSION", AZURE_VERSION),
                 api_key=self.api_key or None,
                 max_retries=0,
+                http_client=new_client(openai.DefaultHttpxClient),
             ),
         )
 
@@ -73,8 +75,15 @@ class BedrockProvider(AnthropicProvider):
         import anthropic
 
         own = None if self.base_url == _bedrock_address() else self.base_url
-        make = anthropic.AnthropicBedrock
-        return _kept(self, lambda: make(aws_region=_region(), base_url=own, max_retries=0))
+        return _kept(
+            self,
+            lambda: anthropic.AnthropicBedrock(
+                aws_region=_region(),
+                base_url=own,
+                max_retries=0,
+                http_client=new_client(anthropic.DefaultHttpxClient),
+            ),
+        )
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -86,10 +95,15 @@ class VertexProvider(AnthropicProvider):
 
         own = None if self.base_url == _vertex_address() else self.base_url
         project = _variable("ANTHROPIC_VERTEX_PROJECT_ID", "GOOGLE_CLOUD_PROJECT")
-        make = anthropic.AnthropicVertex
         return _kept(
             self,
-            lambda: make(region=_location(), project_id=project, base_url=own, max_retries=0),
+            lambda: anthropic.AnthropicVertex(
+                region=_location(),
+                project_id=project,
+                base_url=own,
+                max_retries=0,
+                http_client=new_client(anthropic.DefaultHttpxClient),
+            ),
         )
 
 
@@ -105,7 +119,7 @@ def _azure(api_key: str | None, base_url: str | None, values: dict[str, Any]) ->
     if not key and not token:
         raise UsageError(
             f"'{values['name']}' needs a key\n"
-            "  Set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN, or give --api-key."
+            "  Set AZURE_OPENAI_API_KEY or AZURE_OPENAI_AD_TOKEN; --api-key gives that of --model."
         )
     remember_secret(key)
     remember_secret(token)

@@ -290,7 +290,9 @@ def _of_service(
         hint = ""
         if service_name in ANTHROPIC_COMPATIBLE:
             hint = " (or ANTHROPIC_BASE_URL and ANTHROPIC_AUTH_TOKEN for its Anthropic endpoint)"
-        raise UsageError(f"'{name}' needs a key\n  Set {names}{hint}, or give --api-key.")
+        raise UsageError(
+            f"'{name}' needs a key\n  Set {names}{hint}; --api-key gives that of --model."
+        )
     remember_secret(key)
     if service.free:
         values["price_override"] = values["price_override"] or FREE

@@ -8,6 +8,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from chimera.providers.base import CallFailed, Provider, Request
+from chimera.providers.http import client_settings
 from chimera.providers.prices import Price, table_price
 from chimera.providers.sdk import decoded, status_failure
 from chimera.providers.settings import merge
@@ -96,7 +97,9 @@ class GeminiProvider(Provider):
         from google.genai import types
 
         once = types.HttpOptions(
-            base_url=self.base_url, retry_options=types.HttpRetryOptions(attempts=1)
+            base_url=self.base_url,
+            retry_options=types.HttpRetryOptions(attempts=1),
+            client_args=client_settings(),
         )
         if self.vertex:
             return genai.Client(vertexai=True, http_options=once)

@@ -29,18 +29,19 @@ class JournaledCall:
 
 def conversation_key(kind: str, messages: Sequence[Message]) -> str:
     """What was said, without what is never the same twice: what a client says of itself (its system
-    prompt), and the numbers (times, process ids) in what it and its tools tell."""
+    prompt), and the numbers (times, process ids) in what it and its tools tell. Behind the dot,
+    what was said to the letter."""
     said = [
-        [
-            message.role,
-            message.content if message.role == "assistant" else VOLATILE.sub("#", message.content),
-            [[call.name, call.raw_arguments] for call in message.tool_calls],
-        ]
+        (message.role, message.content, [[c.name, c.raw_arguments] for c in message.tool_calls])
         for message in messages
         if message.role != "system"
     ]
-    text = json.dumps([kind, said])
-    return hashlib.sha256(text.encode("utf-8", "surrogatepass")).hexdigest()
+    alike = [
+        (role, text if role == "assistant" else VOLATILE.sub("#", text), calls)
+        for role, text, calls in said
+    ]
+    texts = [json.dumps([kind, each]).encode("utf-8", "surrogatepass") for each in (alike, said)]
+    return ".".join(hashlib.sha256(text).hexdigest() for text in texts)
 
 
 class Journal:
@@ -52,13 +53,16 @@ class Journal:
         self.left = _read(path)
 
     def take(self, key: str) -> JournaledCall | None:
-        """The reply to this conversation, if it was paid for and not given out yet."""
+        """The reply to this conversation, if it was paid for and not given out yet; to one that
+        differs in its numbers alone, if there is none to the very same."""
         with self._lock:
-            for call in self.left:
-                if call.key == key:
-                    self.left.remove(call)
-                    return call
-        return None
+            same = [call for call in self.left if call.key == key]
+            start = key.partition(".")[0]
+            alike = [call for call in self.left if call.key.partition(".")[0] == start]
+            found = next(iter([*same, *alike]), None)
+            if found is not None:
+                self.left.remove(found)
+            return found
 
     def add(self, call: JournaledCall) -> None:
         value = {

@@ -112,7 +112,11 @@ class Meter:
     trajectory: Sequence[Step] = ()
     #: Where replies are kept until the trial is stored, for agents that can be given them again.
     journal: Journal | None = None
-    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    #: What calls under way may use at most, and how many there are.
+    _pending: tuple[int, float, int] = (0, 0.0, 0)
+    _changed: threading.Condition = field(
+        default_factory=lambda: threading.Condition(threading.Lock()), repr=False, compare=False
+    )
 
     @property
     def budget_bounded(self) -> bool:
@@ -130,11 +134,38 @@ class Meter:
         if money is not None and (self.cost or 0.0) >= money:
             raise LimitReached("cost", f"${self.cost or 0.0:.4f} of ${money:.4f} are spent")
 
+    @contextmanager
+    def call_under_way(self, tokens: int, cost: float) -> Iterator[None]:
+        """A call that may use so much at most. It is held back while others under way may use up
+        what the trial has: together they go beyond a limit no further than one after the other."""
+        with self._changed:
+            while self._pending[2] and self._may_be_used_up() and self.remaining_seconds() != 0.0:
+                self._changed.wait(self.remaining_seconds())
+            self.check()
+            self._add_pending(tokens, cost, 1)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._add_pending(-tokens, -cost, -1)
+                self._changed.notify_all()
+
+    def _may_be_used_up(self) -> bool:
+        tokens, cost, _ = self._pending
+        limits = self.limits
+        return (
+            limits.max_tokens is not None and self.usage.total_tokens + tokens >= limits.max_tokens
+        ) or (limits.max_cost is not None and (self.cost or 0.0) + cost >= limits.max_cost)
+
+    def _add_pending(self, tokens: int, cost: float, calls: int) -> None:
+        before = self._pending
+        self._pending = (before[0] + tokens, before[1] + cost, before[2] + calls)
+
     def remaining_seconds(self) -> float | None:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def record(self, call: CallRecord) -> None:
-        with self._lock:  # an agent may ask several things at once
+        with self._changed:  # an agent may ask several things at once
             self.calls.append(call)
             self.usage = self.usage + call.usage
             if call.cost is None or self.cost is None:

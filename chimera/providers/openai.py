@@ -11,6 +11,7 @@ from typing import Any, Literal
 
 from chimera.errors import UsageError
 from chimera.providers.base import Provider, Request
+from chimera.providers.http import new_client
 from chimera.providers.prices import Price, table_price
 from chimera.providers.sdk import sdk_arguments, talk
 from chimera.providers.settings import merge
@@ -56,6 +57,11 @@ class OpenAIProvider(Provider):
 
     def price(self) -> Price | None:
         return self.price_override or table_price(self.model, self.base_url)
+
+    def start(self) -> None:
+        """Load what the first call would, once and not in every trial's thread at once."""
+        client = self._client()
+        _ = client.chat.completions, client.responses, self.price()
 
     def wire(self, request: Request) -> ModuleType:
         """The wire format in which a request is sent."""
@@ -107,6 +113,6 @@ def client_for(base_url: str, api_key: str, *, proxies: bool = True) -> Any:
                 base_url=base_url,
                 api_key=api_key or "none",
                 max_retries=0,
-                http_client=None if proxies else openai.DefaultHttpxClient(trust_env=False),
+                http_client=new_client(openai.DefaultHttpxClient, proxies=proxies),
             )
         return client

@@ -9,6 +9,7 @@ from __future__ import annotations
 import email.utils
 import inspect
 import json
+import math
 import re
 import time
 from collections.abc import Callable, Mapping, Sequence
@@ -18,6 +19,7 @@ from typing import Any
 
 from chimera.errors import LimitReached
 from chimera.providers.base import CallFailed, ContextOverflow
+from chimera.providers.http import MOST_BODY_BYTES
 from chimera.types import JSON
 
 CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -25,7 +27,6 @@ CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523
 MAYBE_CHARGED = frozenset({408, 502, 504, 520, 522, 524})
 #: A wrong key, no money, no right, no such model.
 REFUSED = frozenset({401, 402, 403, 404})
-MOST_BODY_BYTES = 64 * 1024**2
 SHOWN_CHARACTERS = 500
 
 _NO_MONEY = re.compile(r"insufficient_quota|billing_hard_limit|spend limit|credit balance", re.I)
@@ -140,10 +141,26 @@ def tool_arguments(raw: object) -> tuple[dict[str, JSON] | None, str]:
         return raw, json.dumps(raw, ensure_ascii=False)
     text = raw if isinstance(raw, str) else json.dumps(raw)
     try:
-        value = json.loads(text or "{}")
+        value = parsed(text or "{}")
     except ValueError:
         return None, text
     return (value if isinstance(value, dict) else None), text
+
+
+def parsed(text: str | bytes) -> JSON:
+    """A JSON value; a `ValueError` of anything else, as of numbers that Python alone knows, and of
+    what is nested too deep to be read."""
+    try:
+        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+    except RecursionError:
+        raise ValueError("nested too deep") from None
+
+
+def _finite(text: str) -> float:
+    number = float(text)
+    if not math.isfinite(number):
+        raise ValueError(f"{text} is no number of JSON")
+    return number
 
 
 def malformed(name: str, what: str) -> CallFailed:
@@ -170,7 +187,7 @@ def _read(response: Any, name: str, end: float) -> bytes:
 def decoded(name: str, body: bytes) -> dict[str, JSON]:
     """The JSON object of a body; an answer that is none is a failure that can pass."""
     try:
-        value = json.loads(body)
+        value = parsed(body)
     except ValueError:
         shown = body[:SHOWN_CHARACTERS].decode("utf-8", "replace")
         raise malformed(name, f"the answer is not JSON: {shown!r}") from None

@@ -9,12 +9,12 @@ from functools import cached_property
 from itertools import combinations
 from pathlib import Path
 from statistics import NormalDist
-from typing import Any
+from typing import Any, NamedTuple
 
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.types import JSON
-from chimera.view.grid import trials_of
+from chimera.view.grid import task_link, trials_of
 from chimera.view.index import Index
 
 MOST_RUNS = 8
@@ -25,9 +25,20 @@ _Z95 = NormalDist().inv_cdf(0.975)
 
 #: Comparisons whose counts are kept.
 MOST_KEPT = 32
-_kept: dict[tuple[tuple[Path, str], ...], list[tuple[Any, ...]]] = {}
+_kept: dict[tuple[tuple[Path, str], ...], list[Shape]] = {}
 #: What of the shared tasks is listed: those in which the runs differ, or …
 LISTS = ("flipped", "better", "worse", "none", "all")
+
+
+class Shape(NamedTuple):
+    """Tasks of which the same came, in each run; `spent` is the cost, the seconds and the trials
+    without a known cost of each run for all of them."""
+
+    rates: tuple[float, ...]
+    highest: tuple[float, ...]  # if all trials without a verdict had passed
+    errors: tuple[int, ...]
+    tasks: int
+    spent: tuple[float, ...]
 
 
 class Together:
@@ -57,8 +68,8 @@ class Together:
         return not self._connection.execute(query).fetchone()[0]
 
     @cached_property
-    def _counted(self) -> list[tuple[Any, ...]]:
-        """Passed and trials in each run, how many tasks have these, and what those took.
+    def shapes(self) -> list[Shape]:
+        """The shared tasks, counted by what came of them.
 
         Kept until a run changes: a page and the next need not count a million tasks again.
         """
@@ -69,34 +80,41 @@ class Together:
             _kept[key] = self._count()
         return _kept[key]
 
-    def _count(self) -> list[tuple[Any, ...]]:
+    def _count(self) -> list[Shape]:
         runs = range(len(self.indexes))
-        columns = ", ".join(f"t{n}.passed, t{n}.trials" for n in runs)
-        sums = ", ".join(f"total(t{n}.cost), total(t{n}.seconds), total(t{n}.errors)" for n in runs)
+        columns = ", ".join(f"t{n}.passed, t{n}.trials, t{n}.errors" for n in runs)
+        sums = ", ".join(
+            f"total(t{n}.cost), total(t{n}.seconds), total(t{n}.unpriced)" for n in runs
+        )
         query = (
             f"SELECT {columns}, count(*), {sums} FROM {self._from} WHERE {self._shared} "
             f"GROUP BY {columns}"
         )
-        return self._connection.execute(query).fetchall()
+        return [self._shape(row) for row in self._connection.execute(query)]
 
-    def shapes(self) -> list[tuple[tuple[float, ...], int]]:
-        """How often the shared tasks have these rates, one for each run."""
-        end = 2 * len(self.indexes)
-        return [
-            (tuple(p / n for p, n in zip(row[:end:2], row[1:end:2], strict=True)), row[end])
-            for row in self._counted
-        ]
+    def _shape(self, row: Sequence[Any]) -> Shape:
+        end = 3 * len(self.indexes)
+        passed, trials, errors = row[:end:3], row[1:end:3], row[2:end:3]
+        return Shape(
+            tuple(c / n for c, n in zip(passed, trials, strict=True)),
+            tuple((c + e) / n for c, n, e in zip(passed, trials, errors, strict=True)),
+            tuple(errors),
+            row[end],
+            tuple(row[end + 1 :]),
+        )
 
-    def spent(self) -> list[dict[str, float]]:
-        """What each run took for the shared tasks."""
-        names, start = ("cost", "seconds", "errors"), 2 * len(self.indexes) + 1
-        return [
-            {
-                name: math.fsum(row[start + 3 * run + place] for row in self._counted)
-                for place, name in enumerate(names)
-            }
-            for run in range(len(self.indexes))
-        ]
+    def spent(self) -> list[dict[str, JSON]]:
+        """What each run took for the shared tasks; a cost of which a part is not known is not."""
+        found: list[dict[str, JSON]] = []
+        for run in range(len(self.indexes)):
+            cost, seconds, unpriced = (
+                math.fsum(shape.spent[3 * run + place] for shape in self.shapes)
+                for place in range(3)
+            )
+            errors = sum(shape.errors[run] * shape.tasks for shape in self.shapes)
+            known = None if unpriced else cost
+            found.append({"cost": known, "seconds": seconds, "errors": errors})
+        return found
 
     def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
         """One page of the shared tasks, those that differ most first."""
@@ -109,7 +127,7 @@ class Together:
             count = f"SELECT count(*) FROM {self._from} WHERE {where}"
             (found,) = self._connection.execute(count, arguments).fetchone()
         else:
-            found = sum(count for rates, count in self.shapes() if _LISTED[listed](rates))
+            found = sum(shape.tasks for shape in self.shapes if _LISTED[listed](shape.rates))
         pages = max(1, -(-found // size))
         page = min(page, pages)
         ids = ", ".join(f"t{n}.id" for n in range(len(self.indexes)))
@@ -130,9 +148,14 @@ class Together:
         return [
             {
                 "name": row[0],
+                "link": task_link(self.indexes[0], row[0]),
                 "runs": [
-                    {"rate": row[1 + runs + n], "samples": samples[n].get(row[1 + n], [])}
-                    for n in range(runs)
+                    {
+                        "rate": row[1 + runs + n],
+                        "samples": samples[n].get(row[1 + n], []),
+                        "link": task_link(index, row[0]),
+                    }
+                    for n, index in enumerate(self.indexes)
                 ],
             }
             for row in rows
@@ -163,25 +186,25 @@ _LISTED: Mapping[str, Callable[[Sequence[float]], bool]] = {
 
 def comparison(together: Together) -> dict[str, JSON]:
     """What the shared tasks say of the runs: of all pairs, those with the first are told."""
-    shapes = together.shapes()
-    tasks = sum(count for _, count in shapes)
+    shapes = together.shapes
+    tasks = sum(shape.tasks for shape in shapes)
     runs = len(together.indexes)
     pairs = [_pair(shapes, a, b) for a, b in combinations(range(runs), 2)] if tasks else []
-    for pair, adjusted in zip(pairs, stats.holm([pair["p"] for pair in pairs]), strict=True):
-        pair["p_adjusted"] = adjusted
+    adjusted, sure = (stats.holm([pair[name] for pair in pairs]) for name in ("p", "doubt"))
+    for pair, pair["p_adjusted"], pair["sure"] in zip(pairs, adjusted, sure, strict=True):
         pair["sentence"] = _sentence(pair)
     return {
         "tasks": tasks,
         "runs": [
             {
-                "rate": math.fsum(rates[n] * count for rates, count in shapes) / max(1, tasks),
+                "rate": math.fsum(shape.rates[n] * shape.tasks for shape in shapes) / max(1, tasks),
                 **spent,
             }
             for n, spent in enumerate(together.spent())
         ],
         "pairs": [pair for pair in pairs if pair["first"] == 0],
         "best": _best(pairs, runs),
-        "agreeing": sum(count for rates, count in shapes if len(set(rates)) == 1),
+        "agreeing": sum(shape.tasks for shape in shapes if len(set(shape.rates)) == 1),
     }
 
 
@@ -190,43 +213,66 @@ def _best(pairs: Sequence[dict[str, JSON]], runs: int) -> list[int]:
     beaten = {
         pair["first"] if pair["difference"] > 0 else pair["second"]
         for pair in pairs
-        if pair["difference"] and pair["p"] * (runs - 1) <= ALPHA
+        if pair["doubt"] * (runs - 1) <= ALPHA
     }
     return [place for place in range(runs) if place not in beaten]
 
 
-def _pair(
-    shapes: Sequence[tuple[tuple[float, ...], int]], first: int, second: int
-) -> dict[str, JSON]:
+def _pair(shapes: Sequence[Shape], first: int, second: int) -> dict[str, JSON]:
+    rates = [(shape.rates[first], shape.rates[second], shape.tasks) for shape in shapes]
+    worst = [(shape.highest[first], shape.rates[second], shape.tasks) for shape in shapes]
+    best = [(shape.rates[first], shape.highest[second], shape.tasks) for shape in shapes]
     differences: dict[float, int] = {}
     table = {"both": 0, "first": 0, "second": 0, "neither": 0}
-    binary = True
-    for rates, count in shapes:
-        a, b = rates[first], rates[second]
+    for a, b, count in rates:
         differences[b - a] = differences.get(b - a, 0) + count
-        binary = binary and {a, b} <= {0.0, 1.0}
         table["first" if a > b else "second" if b > a else "both" if a else "neither"] += count
     tasks = sum(differences.values())
     mean = math.fsum(value * count for value, count in differences.items()) / tasks
     squares = math.fsum(count * (value - mean) ** 2 for value, count in differences.items())
     deviation = math.sqrt(squares / max(1, tasks - 1))
-    p = (
-        stats.mcnemar_exact(table["first"], table["second"])
-        if binary
-        else stats.paired_permutation(_expanded(differences))
-    )
+    binary = _are_binary(rates)
+    p = _p_value(rates)
+    against = worst if mean > 0 else best
+    turned = mean * _mean(against) <= 0
     return {
         "first": first,
         "second": second,
         "tasks": tasks,
         "difference": mean,
         "interval": list(_interval(differences, table, mean, deviation, binary=binary)),
+        "bounds": [_mean(worst), _mean(best)],
         "detectable": detectable(deviation, tasks) if tasks > 1 else None,
         "test": "McNemar's exact test" if binary else "paired permutation test",
         "p": p,
+        "doubt": p if against == rates else 1.0 if turned else max(p, _p_value(against)),
         "table": table,
         "binary": binary,
     }
+
+
+#: Rates of two runs, and how many tasks have these.
+Rates = Sequence[tuple[float, float, int]]
+
+
+def _mean(rates: Rates) -> float:
+    """The second run's mean rate less the first's."""
+    tasks = sum(count for _, _, count in rates)
+    return math.fsum((b - a) * count for a, b, count in rates) / tasks
+
+
+def _are_binary(rates: Rates) -> bool:
+    return all(rate in (0.0, 1.0) for a, b, _ in rates for rate in (a, b))
+
+
+def _p_value(rates: Rates) -> float:
+    if _are_binary(rates):
+        lost = sum(count for a, b, count in rates if a > b)
+        return stats.mcnemar_exact(lost, sum(count for a, b, count in rates if b > a))
+    differences: dict[float, int] = {}
+    for a, b, count in rates:
+        differences[b - a] = differences.get(b - a, 0) + count
+    return stats.paired_permutation(_expanded(differences))
 
 
 def _expanded(differences: Mapping[float, int]) -> list[float]:
@@ -255,19 +301,35 @@ def _sentence(pair: Mapping[str, JSON]) -> str:
     """What can be concluded, for people who read one sentence."""
     low, high = pair["interval"]
     first, second = (chr(ord("A") + pair[name]) for name in ("first", "second"))
+    least, most = map(_signed, pair["bounds"])
     if pair["p_adjusted"] <= ALPHA and pair["difference"]:
         more, less = (second, first) if pair["difference"] > 0 else (first, second)
-        chance = "less than 0.1 %" if pair["p_adjusted"] < 0.001 else f"{pair['p_adjusted']:.1%}"
-        return (
+        told = (
             f"{more} passes {abs(pair['difference']) * 100:.1f} points more than {less} on the "
-            f"{pair['tasks']:,} tasks they share; were they equally good, so large a difference "
-            f"would be seen in {chance} of cases."
+            f"{pair['tasks']:,} tasks they share"
         )
-    least = pair["detectable"]
-    beyond = f"; so many tasks seldom show one below {least * 100:.1f} points" if least else ""
+        if pair["sure"] > ALPHA:
+            return (
+                f"{told}, but trials without a verdict could turn this: {second} is between "
+                f"{least} and {most} points from {first}."
+            )
+        p = pair["p_adjusted"]
+        chance = "less than 0.1 %" if p < 0.001 else f"at most {p * 100:.1f} %"
+        return (
+            f"{told}; were they equally good, so large a difference would be seen in {chance} "
+            "of cases."
+        )
+    seen = pair["detectable"]
+    beyond = f"; so many tasks seldom show one below {seen * 100:.1f} points" if seen else ""
+    errors = (
+        f" By what trials without a verdict were, {second} passed {least} to {most} points more."
+        if least != most
+        else ""
+    )
     return (
         f"No difference between {first} and {second} is shown on the {pair['tasks']:,} tasks they "
         f"share: anything from {_signed(low)} to {_signed(high)} points is possible{beyond}."
+        f"{errors}"
     )
 
 

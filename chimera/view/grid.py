@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 from typing import Any, NamedTuple
 
 from chimera.types import JSON
-from chimera.view.index import STATUSES, Index
+from chimera.view.index import GROUNDS, PROOFS, STATUSES, Index
 
 PAGE = 50
 #: What tasks can be sorted by.
@@ -23,7 +23,14 @@ ORDERS = {
 _OUTCOMES = {"passed": "passed > 0", "failed": "failed > 0", "error": "errors > 0",
              "not-run": "trials = 0", "mixed": "passed > 0 AND passed < trials"}  # fmt: skip
 _TRIALS = {"passed": "status = 0", "failed": "status = 1", "error": "status > 1"}
-
+#: What the verdicts of trials rest on: by their controls, or by what their metrics say.
+RESTS = {
+    **{f"{name}-{status}": f"ground = {ground} AND status = {code}"
+       for ground, name in enumerate(GROUNDS) if name
+       for code, status in enumerate(STATUSES[:2])},
+    "withheld": f"ground = {GROUNDS.index('withheld')}",
+    **{name: f"proofs >> {place} & 1" for place, name in enumerate(PROOFS)},
+}  # fmt: skip
 
 #: A task with a longer name is linked to by its number.
 MOST_NAME = 300
@@ -57,6 +64,7 @@ class Filter:
     groups: tuple[tuple[str, str], ...] = ()
     text: str = ""
     label: str = ""
+    rests: str = ""
     sort: str = "order"
     descending: bool = False
     page: int = 1
@@ -75,6 +83,7 @@ class Filter:
             groups=tuple((key, value) for key, _, value in pairs),
             text=one("text"),
             label=one("label"),
+            rests=one("rests") if one("rests") in RESTS else "",
             sort=one("sort") if one("sort") in ORDERS else "order",
             descending=one("down") == "1",
             page=max(1, _number(one("page")) or 1),
@@ -89,6 +98,7 @@ class Filter:
             *(("group", f"{key}:{value}") for key, value in new.groups),
             ("text", new.text),
             ("label", new.label),
+            ("rests", new.rests),
             ("sort", "" if new.sort == "order" else new.sort),
             ("down", "1" if new.descending else ""),
             ("page", "" if new.page == 1 else str(new.page)),
@@ -113,6 +123,8 @@ class Filter:
         if self.reason is not None:
             parts.append("id IN (SELECT task FROM trial WHERE reason = ? AND status > 0)")
             arguments.append(self.reason)
+        if self.rests:
+            parts.append(f"id IN (SELECT task FROM trial WHERE {RESTS[self.rests]})")
         if self.groups:
             kinds = [
                 kind
@@ -133,6 +145,8 @@ class Filter:
         parts = [_TRIALS.get(self.status, "true")]
         if self.reason is not None:
             parts.append(f"reason = {self.reason} AND status > 0")
+        if self.rests:
+            parts.append(RESTS[self.rests])
         return " AND ".join(parts)
 
 
@@ -144,11 +158,12 @@ def tasks_page(
     ((found,),) = index.rows(f"SELECT count(*) FROM task WHERE {where}", arguments)
     pages = max(1, -(-found // size))
     page = min(asked.page, pages)
-    columns = "id, name, trials, passed, failed, errors, cost, seconds, steps, tokens"
+    priced = "CASE WHEN unpriced THEN NULL ELSE cost END AS cost"
+    columns = f"id, name, trials, passed, failed, errors, {priced}, seconds, steps, tokens"
     query = f"SELECT {columns} FROM task WHERE {where} ORDER BY {asked.order} LIMIT ? OFFSET ?"
     rows = index.rows(query, (*arguments, size, (page - 1) * size))
     trials = trials_of(index, [row[0] for row in rows])
-    names = columns.split(", ")[1:]
+    names = columns.replace(priced, "cost").split(", ")[1:]
     return {
         "found": found,
         "page": page,

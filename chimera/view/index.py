@@ -8,10 +8,13 @@ where a stranger could have put one that says something else than the run does.
 
 from __future__ import annotations
 
+import fcntl
+import secrets
 import sqlite3
 import threading
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass, field
 from itertools import islice
 from pathlib import Path
@@ -27,7 +30,7 @@ from chimera.eval.values import ControlStatus
 from chimera.text import first_line
 from chimera.types import JSON
 
-VERSION = 2
+VERSION = 3
 BATCH = 5000
 #: Reasons that are told apart; those beyond share one name.
 MOST_REASONS = 2000
@@ -45,7 +48,8 @@ CREATE TABLE task (
     id INTEGER PRIMARY KEY, name TEXT NOT NULL UNIQUE, kind INTEGER NOT NULL DEFAULT 0,
     trials INTEGER NOT NULL DEFAULT 0, passed INTEGER NOT NULL DEFAULT 0,
     failed INTEGER NOT NULL DEFAULT 0, errors INTEGER NOT NULL DEFAULT 0,
-    cost REAL NOT NULL DEFAULT 0, seconds REAL NOT NULL DEFAULT 0,
+    unpriced INTEGER NOT NULL DEFAULT 0, cost REAL NOT NULL DEFAULT 0,
+    seconds REAL NOT NULL DEFAULT 0,
     steps INTEGER NOT NULL DEFAULT 0, tokens INTEGER NOT NULL DEFAULT 0
 );
 CREATE TABLE trial (
@@ -53,7 +57,8 @@ CREATE TABLE trial (
     status INTEGER NOT NULL, reason INTEGER NOT NULL, corrected INTEGER, cost REAL,
     input_tokens INTEGER NOT NULL, output_tokens INTEGER NOT NULL, cached_tokens INTEGER NOT NULL,
     steps INTEGER NOT NULL, seconds REAL NOT NULL, started REAL NOT NULL,
-    rewarded INTEGER NOT NULL, uncontrolled INTEGER NOT NULL
+    rewarded INTEGER NOT NULL, ground INTEGER NOT NULL, proofs INTEGER NOT NULL,
+    mark INTEGER NOT NULL
 );
 CREATE INDEX trial_of_task ON trial (task, sample);
 CREATE TABLE reason (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
@@ -64,26 +69,31 @@ CREATE TEMP TABLE batch (
     id INTEGER PRIMARY KEY, name TEXT, sample INTEGER, status INTEGER, reason INTEGER,
     corrected INTEGER, cost REAL, input_tokens INTEGER, output_tokens INTEGER,
     cached_tokens INTEGER, steps INTEGER, seconds REAL, started REAL, rewarded INTEGER,
-    uncontrolled INTEGER
+    ground INTEGER, proofs INTEGER, mark INTEGER
 )
 """
-_SUMS = ("trials", "passed", "failed", "errors", "cost", "seconds", "steps", "tokens")
+_SUMS = (
+    "trials", "passed", "failed", "errors", "unpriced", "cost", "seconds", "steps", "tokens",
+)  # fmt: skip
 #: The sums of a task over its trials.
 _SUMMED = (
-    "count(*), sum(status = 0), sum(status = 1), sum(status > 1), total(cost), total(seconds), "
-    "sum(steps), sum(input_tokens + output_tokens)"
+    "count(*), sum(status = 0), sum(status = 1), sum(status > 1), sum(cost IS NULL), total(cost), "
+    "total(seconds), sum(steps), sum(input_tokens + output_tokens)"
 )
-_READ = """
+#: A number that changes when a trial is graded anew, or another is put in its place: an index whose
+#: marks do not add up to those of the run is made anew.
+_MARK = """(t.id % 99991 * (t.id % 99991) % 99991 + 1) * ((
+    unicode(t.status) + 131 * length(t.why) + CAST(1000 * (t.started + t.duration) AS INTEGER)
+    + 17 * ifnull(unicode(positive), 0) + 1009 * ifnull(unicode(negative), 0)
+    + 10007 * ifnull(length(v.metrics), 0) + ifnull(unicode(substr(v.metrics, -2)), 0)
+) % 99989)"""
+_FROM = "FROM {} LEFT JOIN verdicts v ON v.trial = t.id"
+_READ = f"""
 SELECT t.id, t.task_id, t.sample, t.status, substr(t.why, 1, 400), t.error_boundary, t.cost,
     t.input_tokens, t.output_tokens, t.cached_tokens, t.steps, t.duration, t.started, v.passed,
-    CASE WHEN length(v.metrics) BETWEEN 3 AND 4000 THEN v.metrics END, positive, negative
-FROM {} LEFT JOIN verdicts v ON v.trial = t.id
+    CASE WHEN length(v.metrics) BETWEEN 3 AND 4000 THEN v.metrics END, positive, negative, {_MARK}
+{_FROM}
 """
-#: What must be the same in a run and its index: if it is not, trials were replaced or graded anew.
-_MARKS = (
-    "count(*), total(id), total(id * (status = {0})), total(id * (status = {1})), "
-    "total(steps), total({2})"
-)
 
 
 class _Read(NamedTuple):
@@ -104,12 +114,49 @@ class _Read(NamedTuple):
     metrics: str | None
     positive: ControlStatus | None
     negative: ControlStatus | None
+    mark: Count
 
     @property
-    def uncontrolled(self) -> bool:
-        """Whether no known answer stands behind the verdict."""
-        needed = {"passed": self.negative, "failed": self.positive}
-        return self.status in needed and needed[self.status] in (None, "none", "off")
+    def ground(self) -> str:
+        """What stands behind the verdict: one of `GROUNDS`."""
+        return ground_of(self.status, self.positive, self.negative)
+
+
+#: What stands behind a trial's verdict, or why it has none: see docs/controls.md.
+GROUNDS = ("", "held", "uninformative", "uncontrolled", "unneeded", "withheld", "contrary")
+#: What else the metrics of a verdict say of how it was reached, a bit for each.
+PROOFS = ("tampering", "twinned", "untwinned", "handles", "inexact", "process")
+
+
+def ground_of(
+    status: StoredStatus, positive: ControlStatus | None, negative: ControlStatus | None
+) -> str:
+    """By what the reference and doing nothing came to where the trial was graded."""
+    if status not in ("passed", "failed"):
+        return "withheld" if positive is not None else ""
+    needed, must = (negative, "failed") if status == "passed" else (positive, "passed")
+    if needed in (None, "none", "off"):
+        return "uncontrolled"
+    if needed == "unneeded":
+        return "unneeded"
+    if needed == must:
+        return "held"
+    return "uninformative" if needed == "passed" else "contrary"
+
+
+def _proofs(metrics: Mapping[str, JSON], *, passed: bool) -> int:
+    twin = metrics.get("twin") if passed else None
+    counted = isinstance(twin, dict)
+    twinned = isinstance(twin, dict) and isinstance(twin.get("twinned"), int) and twin["twinned"]
+    said = (
+        metrics.get("tampering") is True,
+        bool(twinned),
+        counted and not twinned,
+        bool(metrics.get("handles")),
+        bool(metrics.get("inexact")),
+        metrics.get("isolation") == "process",
+    )
+    return sum(1 << place for place, is_so in enumerate(said) if is_so)
 
 
 class Totals(msgspec.Struct):
@@ -127,6 +174,7 @@ class _Progress:
 
     last: int = 0
     tasks: int = 0
+    name: str = ""
     metrics: dict[str, Totals] = field(default_factory=dict)
 
 
@@ -178,19 +226,34 @@ class Index:
         with self._writing:
             connection = _open(self.path)
             try:
-                connection.execute(_BATCH)
-                self._read(connection, store, told)
-                if not _same(connection, store):
-                    _empty(connection)
-                    self._read(connection, store, told)
-                _keep(connection, {"summary": summarise(self), "state": state})
+                with _alone(self.path):
+                    self._update(connection, store, state, summarise, told)
             finally:
                 connection.close()
+
+    def _update(
+        self,
+        connection: sqlite3.Connection,
+        store: RunStore,
+        state: JSON,
+        summarise: Callable[[Index], JSON],
+        told: Callable[[int], None],
+    ) -> None:
+        connection.execute(_BATCH)
+        self._read(connection, store, told)
+        if not _same(connection, store):
+            _empty(connection)
+            self._read(connection, store, told)
+        _keep(connection, {"controls": store.control_counts()})
+        _keep(connection, {"summary": summarise(self), "state": state})
 
     def _read(
         self, connection: sqlite3.Connection, store: RunStore, told: Callable[[int], None]
     ) -> None:
         progress = _progress(connection)
+        if not progress.name:  # of what is kept beside the index, and made anew with it
+            progress.name = secrets.token_hex(8)
+            _keep(connection, {"name": progress.name})
         _add_tasks(connection, store, progress)
         adding = _Adding(connection, store, progress)
         adding.judged_since()
@@ -218,25 +281,45 @@ def prune(days: float = 30.0) -> None:
             file.unlink(missing_ok=True)
 
 
+@contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold off other processes that would write the same index."""
+    with path.with_suffix(".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
+
+
 def _open(path: Path) -> sqlite3.Connection:
     """The index, made anew where it is not there, of another version or broken."""
-    for _ in range(2):
-        connection = sqlite3.connect(path, timeout=60, check_same_thread=False)
-        try:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            if version == 0:
-                connection.execute("PRAGMA journal_mode = WAL")
-                connection.executescript(_SCHEMA)
-                version = VERSION
-            connection.execute("PRAGMA synchronous = OFF")  # it can be made again
-        except sqlite3.DatabaseError:
-            version = -1
-        if version == VERSION:
-            return connection
-        connection.close()
-        for suffix in ("", "-wal", "-shm"):
-            path.with_name(path.name + suffix).unlink(missing_ok=True)
+    connection = _opened(path)
+    if connection is not None:
+        return connection
+    with _alone(path):
+        for _ in range(2):
+            connection = _opened(path, make=True)
+            if connection is not None:
+                return connection
+            for suffix in ("", "-wal", "-shm"):
+                path.with_name(path.name + suffix).unlink(missing_ok=True)
     raise UsageError(f"{path} cannot be made; remove it, or set CHIMERA_CACHE_DIR")
+
+
+def _opened(path: Path, *, make: bool = False) -> sqlite3.Connection | None:
+    """The index at a path; None where there is none that can be used."""
+    connection = sqlite3.connect(path, timeout=60, check_same_thread=False)
+    try:
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0 and make:
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.executescript(_SCHEMA)
+            version = VERSION
+        connection.execute("PRAGMA synchronous = OFF")  # it can be made again
+    except sqlite3.DatabaseError:
+        version = -1
+    if version == VERSION:
+        return connection
+    connection.close()
+    return None
 
 
 def _empty(connection: sqlite3.Connection) -> None:
@@ -263,11 +346,9 @@ def _as_json(progress: _Progress) -> JSON:
 
 def _same(connection: sqlite3.Connection, store: RunStore) -> bool:
     """Whether run and index speak of the same trials with the same outcomes."""
-    ours = _MARKS.format(0, 1, "seconds")
-    theirs = _MARKS.format("'passed'", "'failed'", "duration")
-    (here,) = connection.execute(f"SELECT {ours} FROM trial")
-    (there,) = store.rows(tuple[float, ...], f"SELECT {theirs} FROM trials")
-    return all(abs(a - b) <= 1e-6 * max(1.0, abs(b)) for a, b in zip(here, there, strict=True))
+    here = connection.execute("SELECT count(*), ifnull(sum(mark), 0) FROM trial").fetchone()
+    query = f"SELECT count(*), ifnull(sum({_MARK}), 0) {_FROM.format(store.trials_with_grounds)}"
+    return tuple(here) == next(iter(store.rows(tuple[Count, Count], query)))
 
 
 def _add_tasks(connection: sqlite3.Connection, store: RunStore, progress: _Progress) -> None:
@@ -387,7 +468,7 @@ class _Adding:
         execute = self._connection.execute
         execute("DELETE FROM batch")
         self._connection.executemany(
-            f"INSERT INTO batch VALUES ({', '.join('?' * 15)})", map(self._row, batch)
+            f"INSERT INTO batch VALUES ({', '.join('?' * 17)})", map(self._row, batch)
         )
         more = ", ".join(f"{name} = {name} + excluded.{name}" for name in _SUMS)
         execute(
@@ -398,7 +479,7 @@ class _Adding:
         execute(
             "INSERT INTO trial SELECT b.id, task.id, sample, status, reason, corrected, b.cost, "
             "input_tokens, output_tokens, cached_tokens, b.steps, b.seconds, started, rewarded, "
-            "uncontrolled "
+            "ground, proofs, mark "
             "FROM batch b JOIN task USING (name)"
         )
         self._connection.executemany(
@@ -408,12 +489,12 @@ class _Adding:
     def _row(self, trial: _Read) -> tuple[Any, ...]:
         if trial.status != _told_status(trial):
             raise self._store.contradiction()
-        corrected = self._count(trial.metrics) if trial.metrics else None
+        corrected, proofs = self._count(trial) if trial.metrics else (None, 0)
         return (
             *(trial.id, trial.task_id, trial.sample, _CODES[trial.status], self._reason(trial)),
             *(corrected, trial.cost, trial.input_tokens, trial.output_tokens),
             *(trial.cached_tokens, trial.steps, trial.seconds, trial.started),
-            *(int(trial.negative == "passed"), int(trial.uncontrolled)),
+            *(int(trial.negative == "passed"), GROUNDS.index(trial.ground), proofs, trial.mark),
         )
 
     def _reason(self, trial: _Read) -> int:
@@ -424,9 +505,9 @@ class _Adding:
             text = "other reasons"
         return self._reasons.setdefault(text, len(self._reasons))
 
-    def _count(self, text: str) -> int | None:
-        """Add a verdict's metrics to the sums; returned is what the corrected rule says."""
-        metrics = self._store.decode(text)
+    def _count(self, trial: _Read) -> tuple[int | None, int]:
+        """Add a verdict's metrics to the sums; what the corrected rule and the proofs say."""
+        metrics = self._store.decode(trial.metrics or "{}")
         for key, value in metrics.items():
             totals = self._progress.metrics.get(key)
             if totals is None:
@@ -435,7 +516,8 @@ class _Adding:
                 totals = self._progress.metrics[key] = Totals()
             _count_value(totals, value)
         corrected = metrics.get("corrected")
-        return int(corrected) if isinstance(corrected, bool) else None
+        ruled = int(corrected) if isinstance(corrected, bool) else None
+        return ruled, _proofs(metrics, passed=trial.status == "passed")
 
 
 def _count_value(totals: Totals, value: JSON) -> None:

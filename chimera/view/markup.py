@@ -14,7 +14,7 @@ from importlib import resources
 from typing import TYPE_CHECKING, Any
 from urllib.parse import quote, urlencode
 
-from chimera.text import printable
+from chimera.text import one_line, printable
 
 if TYPE_CHECKING:
     from jinja2 import Environment
@@ -46,7 +46,7 @@ def templates() -> Environment:
     made.filters |= {
         "percent": percent, "points": points, "money": money, "duration": duration, "when": when,
         "count": count, "highlight": highlight, "log": log, "short": short, "iso": iso,
-        "address": address, "mark": mark,
+        "address": address, "mark": mark, "named": named,
     }  # fmt: skip
     return made
 
@@ -63,7 +63,7 @@ def _shown(value: Any) -> Any:
 
 
 def percent(share: float | None, digits: int = 1) -> str:
-    return "–" if share is None else f"{share * 100:.{digits}f} %"
+    return "–" if share is None else f"{share * 100:.{digits}f}\u00a0%"
 
 
 def points(share: float) -> str:
@@ -106,6 +106,11 @@ def short(number: float) -> str:
         if abs(number) >= size:
             return f"{number / size:.1f}\u202f{sign}"
     return f"{number:.0f}"
+
+
+def named(text: str) -> str:
+    """A task's name in a list: of a long one its start and its end, in which others differ."""
+    return one_line(text, 120)
 
 
 def address(path: str, parts: Any = ()) -> str:

@@ -11,7 +11,16 @@ from chimera.view.comparing import LISTS, MOST_RUNS, Together, comparison
 from chimera.view.grid import Filter, TrialKey, linked_task, neighbours, task_link, tasks_page
 from chimera.view.library import Known, Library, Run, headline
 from chimera.view.notes import Note, read_notes
-from chimera.view.trial import STEPS, part_of, parting, step_data, steps_of, trial_data
+from chimera.view.trial import (
+    PREVIEW,
+    STEPS,
+    control_data,
+    part_of,
+    parting,
+    step_data,
+    steps_of,
+    trial_data,
+)
 
 Query = Mapping[str, Sequence[str]]
 
@@ -20,6 +29,9 @@ RUNS = 100
 PART = 30_000
 #: Cells of the grid on a page, and tasks.
 CELLS, TASKS = 500, 50
+#: Controls on a page; those that come out as they must.
+CONTROLS = 50
+_AS_THEY_MUST = (["reference", "passed"], ["nothing", "failed"])
 #: Newest runs among which some are offered for a comparison.
 OTHERS = 60
 #: Samples of a task beside those of other runs.
@@ -31,7 +43,7 @@ _RUN_ORDERS = {
     "agent": lambda row: row["agent"] or "",
     "passed": lambda row: -1 if row["pass_rate"] is None else row["pass_rate"],
     "errors": lambda row: row["errored"] + row["not_run"],
-    "cost": lambda row: row["total_cost"] or 0,
+    "cost": lambda row: -1 if row["total_cost"] is None else row["total_cost"],
     "time": lambda row: row["wall"] or 0,
 }
 
@@ -158,6 +170,34 @@ def _samples(run: Run, task: str) -> list[JSON]:
         "ORDER BY sample LIMIT 200"
     )
     return [{"sample": sample, "code": code} for sample, code in run.index.rows(query, (task,))]
+
+
+def rests_page(library: Library, name: str, query: Query) -> dict[str, JSON]:
+    """What the verdicts of a run rest on: its controls, and what else was done to prove them."""
+    run, known, head = _head(library, name)
+    summary = known.summary or {"rests": {}, "controls": []}
+    wrong = one(query, "list") != "all"
+    counts = summary["controls"]
+    found = sum(count for *control, count in counts if not wrong or control not in _AS_THEY_MUST)
+    pages = max(1, -(-found // CONTROLS))
+    page = min(max(1, number(query, "page", 1)), pages)
+    controls = run.store.some_controls(wrong=wrong, start=(page - 1) * CONTROLS, most=CONTROLS)
+    resting: dict[str, dict[str, int]] = {}
+    for identity, status, count in run.store.resting_on([each.identity for each in controls]):
+        resting.setdefault(identity, {})[status] = count
+    return {
+        **head,
+        "rests": summary["rests"],
+        "counts": counts,
+        "wrong": wrong,
+        "found": found,
+        "page": page,
+        "pages": pages,
+        "controls": [
+            {**control_data(each, PREVIEW), "resting": resting.get(each.identity, {})}
+            for each in controls
+        ],
+    }
 
 
 def part_page(library: Library, name: str, query: Query) -> dict[str, JSON]:

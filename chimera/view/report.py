@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import base64
 import hashlib
-import re
 import time
 import zlib
 from collections.abc import Iterator, Mapping, Sequence
@@ -15,7 +14,7 @@ from typing import Any, Literal
 import msgspec
 
 from chimera.errors import UsageError
-from chimera.text import one_line, printable, shortened
+from chimera.text import code_span, latex, markdown, one_line, printable, shortened
 from chimera.types import JSON
 from chimera.view import plots
 from chimera.view.comparing import Together, comparison
@@ -65,6 +64,23 @@ class Report:
             str(head["model"] or head["agent"] or head["run"]) for head in self.heads
         )
         return f"{head['benchmark']}: {models}"
+
+    @property
+    def remarks(self) -> list[str]:
+        """What a reader must know before believing the numbers."""
+        found = cautions(list(zip(self.heads, self.known, strict=True)))
+        for name, head, known in zip(self.names, self.heads, self.known, strict=True):
+            summary = known.summary or {}
+            if head["errored"]:
+                low, high = (percent(bound) for bound in head["bounds"])
+                found.append(f"{name}: {head['errored']} without a verdict: {low} to {high}")
+            if summary["uninformative"]:
+                found.append(
+                    f"{name}: {summary['uninformative']} passes that doing nothing gets too"
+                )
+            if summary["uncontrolled"]:
+                found.append(f"{name}: {summary['uncontrolled']} verdicts that rest on no control")
+        return found
 
     def trials(self, chosen: Chosen) -> list[tuple[int, TrialKey]]:
         """Which trials are in the report, as (place of the run, key)."""
@@ -176,6 +192,7 @@ class Report:
                 f"| {_range(head['interval'])} | {head['errored'] + head['not_run']} "
                 f"| {money(head['total_cost'])} |"
             )
+        lines += ["", *(f"- {markdown(remark)}." for remark in self.remarks)]
         lines += ["", *self._comparison_lines(), *self._reason_lines()]
         return "\n".join(lines).rstrip() + "\n"
 
@@ -210,9 +227,10 @@ class Report:
     def latex(self) -> str:
         """Tables to be set in a paper; they need no package."""
         rows = [
-            f"{_tex(head['model'] or head['agent'])} & {head['passed']} / {head['total']} & "
-            f"{_tex(percent(head['pass_rate']))} & {_tex(_range(head['interval']))} & "
-            f"{head['errored'] + head['not_run']} & {_tex(money(head['total_cost']))} \\\\"
+            f"{latex(str(head['model'] or head['agent'] or head['run']))} & "
+            f"{head['passed']} / {head['total']} & "
+            f"{latex(percent(head['pass_rate']))} & {latex(_range(head['interval']))} & "
+            f"{head['errored'] + head['not_run']} & {latex(money(head['total_cost']))} \\\\"
             for head in self.heads
         ]
         tables = [
@@ -220,13 +238,14 @@ class Report:
         ]
         if self.comparison:
             pairs = [
-                f"{self.names[pair['second']]} $-$ A & {_tex(points(pair['difference']))} & "
-                f"{_tex(points(pair['interval'][0]))} to {_tex(points(pair['interval'][1]))} & "
+                f"{self.names[pair['second']]} $-$ A & {latex(points(pair['difference']))} & "
+                f"{latex(points(pair['interval'][0]))} to {latex(points(pair['interval'][1]))} & "
                 f"{pair['p_adjusted']:.4f} & {pair['tasks']} \\\\"
                 for pair in self.comparison["pairs"]
             ]
             tables.append(_table("lrlrr", "pair & points & 95\\,\\% interval & $p$ & tasks", pairs))
-        return f"% {_tex(self.title)}\n" + "\n".join(tables)
+        remarks = "".join(f"\n{latex(remark)}.\n" for remark in self.remarks)
+        return f"% {latex(self.title)}\n" + "\n".join(tables) + remarks
 
 
 def _counted(run: Run) -> Known:
@@ -270,21 +289,7 @@ def _range(interval: Sequence[float] | None) -> str:
 
 
 def _code(text: JSON) -> str:
-    """Foreign text in Markdown: as code, so that nothing in it means anything."""
-    plain = one_line(str(text or "–"), 160).replace("|", "\\|")
-    fence = "`" * (1 + max(map(len, re.findall("`+", plain)), default=0))
-    space = " " if "`" in plain else ""
-    return f"{fence}{space}{plain}{space}{fence}"
-
-
-_TEX = {
-    "\\": r"\textbackslash{}", "~": r"\textasciitilde{}", "^": r"\textasciicircum{}",
-    **{sign: f"\\{sign}" for sign in "&%$#_{}"}, "−": "$-$", "–": "--",
-}  # fmt: skip
-
-
-def _tex(text: JSON) -> str:
-    return "".join(_TEX.get(sign, sign) for sign in one_line(str(text)))
+    return code_span(str(text or "–"))
 
 
 def _table(columns: str, head: str, rows: Sequence[str]) -> str:

@@ -13,10 +13,11 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import NamedTuple
 
+from chimera.errors import UsageError
 from chimera.eval.runs.store import Count, RunStore
 from chimera.text import one_line
 from chimera.types import JSON, Step
-from chimera.view.grid import TrialKey
+from chimera.view.grid import TrialKey, task_link
 from chimera.view.library import PATIENCE, Run
 from chimera.view.trial import part_of
 
@@ -30,7 +31,8 @@ PRAGMA journal_mode = WAL;
 CREATE TABLE IF NOT EXISTS place (id INTEGER PRIMARY KEY, task TEXT NOT NULL, sample INTEGER,
     part TEXT NOT NULL);
 CREATE TABLE IF NOT EXISTS done (kind TEXT PRIMARY KEY, last INTEGER NOT NULL);
-CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5 (text, content = '', tokenize = 'unicode61');
+CREATE VIRTUAL TABLE IF NOT EXISTS word USING fts5 (text, content = '', detail = none,
+    tokenize = 'unicode61');
 """
 
 
@@ -139,7 +141,7 @@ _lock = threading.Lock()
 
 def _words_of(run: Run) -> _Words:
     """The words of a run; what it has had since is being added."""
-    path = run.index.path.with_suffix(".words")
+    path = run.index.path.with_suffix(f".{run.index.fact('name')}.words")
     with _lock:
         words = _known.setdefault(path, _Words(path)) if path not in _known else _known[path]
         if words.filling is None or not words.filling.is_alive():
@@ -152,11 +154,12 @@ def _words_of(run: Run) -> _Words:
 
 def search_page(run: Run, text: str, start: int = 0) -> dict[str, JSON]:
     """Where all these words stand in a run, with what stands around them."""
-    asked = re.findall(r"\w+", text)[:MOST_WORDS]
+    asked = re.findall(r"[^\W_]+", text)[:MOST_WORDS]
+    run.known()
     words = _words_of(run)
     query = " ".join(f'"{word}"' for word in asked) + ("*" if asked else "")
     found = words.found(query, start) if asked else []
-    hits = (_hit(run.store, place, asked) for _, place in found[:HITS])
+    hits = (_hit_if_there(run, place, asked) for _, place in found[:HITS])
     total = run.index.rows("SELECT max(id) FROM trial")[0][0] or 0
     return {
         "run": run.name,
@@ -171,7 +174,16 @@ def search_page(run: Run, text: str, start: int = 0) -> dict[str, JSON]:
     }
 
 
-def _hit(store: RunStore, place: _Place, words: Sequence[str]) -> JSON:
+def _hit_if_there(run: Run, place: _Place, words: Sequence[str]) -> JSON:
+    """None of a trial that is gone: the run was replaced, and is not counted anew yet."""
+    try:
+        return _hit(run, place, words)
+    except UsageError:
+        return None
+
+
+def _hit(run: Run, place: _Place, words: Sequence[str]) -> JSON:
+    store = run.store
     key = TrialKey(place.task, place.sample or 0)
     part, step, text = place.part, None, ""
     if part == "steps":
@@ -185,6 +197,7 @@ def _hit(store: RunStore, place: _Place, words: Sequence[str]) -> JSON:
         text = part_of(store, key, part) or part_of(store, key, "answer") or ""
     return {
         "task": place.task,
+        "link": task_link(run.index, place.task),
         "sample": place.sample,
         "part": part,
         "step": step,

@@ -81,7 +81,7 @@ class Guard:
             return PlainTextResponse("This request comes from another site.", 403)
         token = request.query_params.get("token")
         if token is not None and self._is_token(token):
-            welcome = HTMLResponse(page("welcome.html", {"to": request.url.path}))
+            welcome = HTMLResponse(page("welcome.html", {"to": _path(request)}))
             # `secure` would keep it from a plain loopback address
             welcome.set_cookie(self._cookie, self._token, httponly=True, samesite="strict")
             return welcome
@@ -128,6 +128,7 @@ def application(library: Library, token: str, port: int) -> ASGIApp:
         Route("/run/{name}/trial", viewer.note, methods=["POST"]),
         Route("/run/{name}/part", viewer.part),
         Route("/run/{name}/file", viewer.file),
+        Route("/run/{name}/rests", viewer.rests),
         Route("/run/{name}/search", viewer.search),
         Route("/compare", viewer.compare),
         Route("/pair", viewer.pair),
@@ -161,6 +162,11 @@ class _Viewer:
         name = request.path_params["name"]
         data = pages.trial_page(self._library, name, _query(request))
         return self._answer(request, "trial.html", data, name)
+
+    def rests(self, request: Request) -> Response:
+        name = request.path_params["name"]
+        data = pages.rests_page(self._library, name, _query(request))
+        return self._answer(request, "rests.html", data, name)
 
     async def note(self, request: Request) -> Response:
         from starlette.concurrency import run_in_threadpool
@@ -256,7 +262,7 @@ class _Viewer:
             "plots": plots,
             "buckets": BUCKETS,
             "theme": theme,
-            "here": request.url.path,
+            "here": _path(request),
             "query": [(k, v) for k, v in request.query_params.multi_items() if k != "theme"],
             "version": self._version,
             "watch": [("run", name) for name in runs],
@@ -266,6 +272,11 @@ class _Viewer:
         if chosen:
             answer.set_cookie("chimera-theme", chosen, max_age=31_536_000, samesite="strict")
         return answer
+
+
+def _path(request: Request) -> str:
+    """The path that was asked for; one that begins as the name of another host does not."""
+    return "/" + request.url.path.lstrip("/")
 
 
 def _theme(request: Request) -> tuple[str, str]:

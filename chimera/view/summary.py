@@ -10,7 +10,7 @@ from typing import NamedTuple
 
 from chimera.eval.runs import stats
 from chimera.types import JSON
-from chimera.view.index import Index
+from chimera.view.index import GROUNDS, PROOFS, STATUSES, Index
 
 BUCKETS = 60
 COST_PARTS = 8
@@ -22,68 +22,76 @@ _Z95 = NormalDist().inv_cdf(0.975)
 
 
 class Shape(NamedTuple):
-    """How many trials a task has, and how many of them passed."""
+    """How many trials a task has, how many passed, and how many have no verdict."""
 
     trials: int
     passed: int
+    errors: int
 
 
 class Counted:
     """Tasks counted by their shapes: enough for every rate and interval.
 
-    A rate is over all trials, so that an error never raises it; its interval is over verdicts.
+    A rate is over all trials, so that an error never raises it; its interval has room for what
+    those without a verdict could have been.
     """
 
     def __init__(self) -> None:
         self.shapes: defaultdict[Shape, int] = defaultdict(int)
-        self.judged: defaultdict[Shape, int] = defaultdict(int)
-        self.errors, self.cost, self.seconds = 0, 0.0, 0.0
+        self.unpriced, self.cost, self.seconds = 0, 0.0, 0.0
 
-    def add(self, shape: Shape, failed: int, tasks: int, errors: int, *spent: float) -> None:
+    def add(
+        self, shape: Shape, tasks: int, unpriced: int = 0, cost: float = 0.0, seconds: float = 0.0
+    ) -> None:
         """Add tasks of one shape, with the cost and the seconds of all of them."""
         self.shapes[shape] += tasks
-        if shape.passed + failed:
-            self.judged[Shape(shape.passed + failed, shape.passed)] += tasks
-        self.errors += errors
-        self.cost, self.seconds = self.cost + spent[0], self.seconds + spent[1]
+        self.unpriced += unpriced
+        self.cost, self.seconds = self.cost + cost, self.seconds + seconds
 
     def join(self, other: Counted) -> None:
-        for ours, theirs in ((self.shapes, other.shapes), (self.judged, other.judged)):
-            for shape, tasks in theirs.items():
-                ours[shape] += tasks
-        self.errors += other.errors
+        for shape, tasks in other.shapes.items():
+            self.shapes[shape] += tasks
+        self.unpriced += other.unpriced
         self.cost, self.seconds = self.cost + other.cost, self.seconds + other.seconds
 
     @property
     def tasks(self) -> int:
         return sum(self.shapes.values())
 
+    def _sum(self, place: int) -> int:
+        return sum(shape[place] * tasks for shape, tasks in self.shapes.items())
+
     @property
     def trials(self) -> int:
-        return sum(shape.trials * tasks for shape, tasks in self.shapes.items())
+        return self._sum(0)
 
     @property
     def passed(self) -> int:
-        return sum(shape.passed * tasks for shape, tasks in self.shapes.items())
+        return self._sum(1)
 
     @property
-    def rate(self) -> float:
-        return self.passed / self.trials if self.trials else 0.0
+    def errors(self) -> int:
+        return self._sum(2)
+
+    @property
+    def rate(self) -> float | None:
+        return self.passed / self.trials if self.trials > self.errors else None
 
     def interval(self) -> stats.Interval | None:
         """Wilson's for one sample a task, else by the standard error over whole tasks."""
-        tasks = sum(self.judged.values())
-        trials = sum(shape.trials * count for shape, count in self.judged.items())
-        if not tasks:
+        if self.rate is None:
             return None
-        if all(shape.trials == 1 for shape in self.judged):
-            return stats.wilson(self.passed, trials)
-        rate = self.passed / trials
-        squares = math.fsum(
-            count * (shape.passed - rate * shape.trials) ** 2
-            for shape, count in self.judged.items()
-        )
-        if tasks < stats.FEW_TASKS or not squares:
+        lowest = self._interval([(n, c, count) for (n, c, _), count in self.shapes.items()])
+        highest = self._interval([(n, c + e, count) for (n, c, e), count in self.shapes.items()])
+        return (lowest[0], highest[1])
+
+    def _interval(self, shapes: Iterable[tuple[int, int, int]]) -> stats.Interval:
+        """By trials, passes and how many tasks have these."""
+        found = list(shapes)
+        tasks, trials = self.tasks, self.trials
+        rate = sum(passed * count for _, passed, count in found) / trials
+        squares = math.fsum(count * (passed - rate * n) ** 2 for n, passed, count in found)
+        if tasks < stats.FEW_TASKS or tasks == trials or not squares:
             return stats.wilson(rate * tasks, tasks)
         spread = _Z95 * math.sqrt(squares) / trials
         return (max(0.0, rate - spread), min(1.0, rate + spread))
@@ -97,8 +105,9 @@ class Counted:
         return [
             {
                 "k": k,
-                "at": math.fsum(n * stats.pass_at_k(*s, k) for s, n in shapes.items()) / total,
-                "hat": math.fsum(n * stats.pass_hat_k(*s, k) for s, n in shapes.items()) / total,
+                "at": math.fsum(n * stats.pass_at_k(*s[:2], k) for s, n in shapes.items()) / total,
+                "hat": math.fsum(n * stats.pass_hat_k(*s[:2], k) for s, n in shapes.items())
+                / total,
             }
             for k in range(1, min(least, most) + 1)
         ]
@@ -111,7 +120,7 @@ class Counted:
             "errors": self.errors,
             "rate": self.rate,
             "interval": self.interval(),
-            "cost": self.cost,
+            "cost": None if self.unpriced else self.cost,
             "seconds": self.seconds,
         }
 
@@ -137,22 +146,20 @@ def summarise(index: Index) -> dict[str, JSON]:
 
 def _interval(index: Index, whole: Counted) -> stats.Interval | None:
     """The one that the command line prints."""
-    if whole.tasks > MOST_RESAMPLED or all(shape.trials == 1 for shape in whole.judged):
+    if whole.tasks > MOST_RESAMPLED or whole.tasks == whole.trials or whole.rate is None:
         return whole.interval()
-    query = "SELECT passed + failed, passed FROM task WHERE passed + failed ORDER BY name"
-    return stats.clustered_bootstrap(
-        [[1.0] * passed + [0.0] * (trials - passed) for trials, passed in index.rows(query)]
-    )
+    query = "SELECT trials, passed, errors FROM task WHERE trials ORDER BY name"
+    return stats.outer_interval(index.rows(query))
 
 
 def _by_kind(index: Index) -> dict[int, Counted]:
     found: dict[int, Counted] = {}
     query = (
-        "SELECT kind, trials, passed, failed, count(*), sum(errors), total(cost), total(seconds) "
-        "FROM task WHERE trials GROUP BY kind, trials, passed, failed"
+        "SELECT kind, trials, passed, errors, count(*), sum(unpriced), total(cost), "
+        "total(seconds) FROM task WHERE trials GROUP BY kind, trials, passed, errors"
     )
-    for kind, trials, passed, *rest in index.rows(query):
-        found.setdefault(kind, Counted()).add(Shape(trials, passed), *rest)
+    for kind, trials, passed, errors, *rest in index.rows(query):
+        found.setdefault(kind, Counted()).add(Shape(trials, passed, errors), *rest)
     return found
 
 
@@ -189,11 +196,13 @@ def _totals(index: Index) -> dict[str, JSON]:
         "total(cached_tokens), total(steps), min(nullif(started, 0)), max(started + seconds), "
         "total(corrected IS NOT NULL), total(corrected), "
         "total(status = 0 AND corrected IS NOT NULL), total(rewarded), "
-        "total(rewarded AND status = 0), total(uncontrolled) FROM trial"
+        "total(rewarded AND status = 0) FROM trial"
     )
     ((total, passed, failed, error, waiting, cost, priced, *rest),) = index.rows(query)
-    fed, said, cached, steps, first, last, known, corrected, official, *controls = rest
-    rewarded, uninformative, uncontrolled = map(int, controls)
+    fed, said, cached, steps, first, last, known, corrected, official, rewarded, uninformative = (
+        rest
+    )
+    rests = _rests(index)
     changed = total and known and corrected != official
     return {
         "total": total,
@@ -207,22 +216,36 @@ def _totals(index: Index) -> dict[str, JSON]:
         "first": first,
         "last": last,
         "corrected_rate": (passed - official + corrected) / total if changed else None,
-        "uninformative": uninformative,
+        "uninformative": int(uninformative),
         "informative_rate": (passed - uninformative) / (total - rewarded)
         if rewarded and total > rewarded
         else None,
-        "uncontrolled": uncontrolled,
+        "uncontrolled": sum(rests.get(f"uncontrolled-{status}", 0) for status in STATUSES[:2]),
+        "rests": rests,
+        "controls": index.fact("controls") or [],
     }
+
+
+def _rests(index: Index) -> dict[str, int]:
+    """How many trials rest on what: `held-passed`, `withheld`, `tampering`, …"""
+    query = "SELECT ground, status, count(*) FROM trial WHERE ground GROUP BY 1, 2"
+    found = {
+        f"{GROUNDS[ground]}-{STATUSES[status]}" if status < 2 else GROUNDS[ground]: count
+        for ground, status, count in index.rows(query)
+    }
+    bits = ", ".join(f"total(proofs >> {place} & 1)" for place in range(len(PROOFS)))
+    (proofs,) = index.rows(f"SELECT {bits} FROM trial")
+    return found | {name: int(count) for name, count in zip(PROOFS, proofs, strict=True) if count}
 
 
 def _reasons(index: Index) -> list[JSON]:
     query = (
-        "SELECT reason, max(status), count(*), min(text) FROM trial JOIN reason "
-        "ON reason.id = reason WHERE status > 0 GROUP BY reason ORDER BY 3 DESC, 1 LIMIT ?"
+        "SELECT reason, status > 1, count(*), min(text) FROM trial JOIN reason "
+        "ON reason.id = reason WHERE status > 0 GROUP BY 1, 2 ORDER BY 3 DESC, 1, 2 LIMIT ?"
     )
     return [
-        {"id": number, "error": status > 1, "count": count, "text": text}
-        for number, status, count, text in index.rows(query, (MOST_REASONS,))
+        {"id": number, "error": bool(error), "count": count, "text": text}
+        for number, error, count, text in index.rows(query, (MOST_REASONS,))
     ]
 
 
@@ -252,18 +275,23 @@ def _timeline(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
 
 
 def _by_cost(index: Index, totals: Mapping[str, JSON]) -> list[JSON]:
-    """Trials in parts of the same size, the cheapest first: what each cost, and how many passed."""
+    """Trials in parts of about one size, the cheapest first: what each cost, and how many passed.
+
+    Trials of the same cost are in one part, and an interval is that of as many tasks as are in it.
+    """
     if not totals["cost"] or totals["total"] < 4 * COST_PARTS:
         return []
     query = (
-        "SELECT part, count(*), sum(status = 0), avg(cost) FROM "
-        "(SELECT status, cost, ntile(?) OVER (ORDER BY cost) AS part FROM trial) GROUP BY part"
+        "SELECT part, count(*), sum(status = 0), avg(cost), count(DISTINCT task) FROM "
+        "(SELECT task, status, cost, (rank() OVER (ORDER BY cost) - 1) * ? / ? AS part FROM trial) "
+        "GROUP BY part"
     )
-    return [
+    parts = [
         {"trials": trials, "cost": cost, "rate": passed / trials,
-         "interval": list(stats.wilson(passed, trials))}
-        for _, trials, passed, cost in index.rows(query, (COST_PARTS,))
+         "interval": list(stats.wilson(passed / trials * tasks, tasks))}
+        for _, trials, passed, cost, tasks in index.rows(query, (COST_PARTS, totals["total"]))
     ]  # fmt: skip
+    return parts if len(parts) > 1 else []
 
 
 def _metrics(index: Index) -> dict[str, JSON]:

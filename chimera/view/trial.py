@@ -11,10 +11,11 @@ from itertools import zip_longest
 import msgspec
 
 from chimera.eval.runs.store import RunStore
-from chimera.eval.values import TrialRecord
+from chimera.eval.values import Control, TrialRecord
 from chimera.text import printable, shortened
 from chimera.types import JSON, Step
 from chimera.view.grid import TrialKey
+from chimera.view.index import ground_of
 
 #: Steps on a page, and characters of a text on it; what is longer has a page of its own.
 STEPS = 40
@@ -63,7 +64,8 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
         "controls": controls_of(store, record),
         "evidence": [cut(f"evidence:{name}", _plain(value), EVIDENCE)
                      for name, value in evidence.items()],
-        "pictures": [name for kind, name in _files(store, key) if _is_picture(name)],
+        "pictures": [{"kind": kind, "name": name}
+                     for kind, name in _files(store, key) if _is_picture(name)],
         "files": [{"kind": kind, "name": name} for kind, name in _files(store, key)],
         "prompt": cut("prompt", store.task_prompt(key.task), PREVIEW),
         "answer": cut("answer", submission.text, ANSWER, language_of(submission.text))
@@ -88,26 +90,54 @@ def trial_data(store: RunStore, key: TrialKey, first_step: int = 1) -> dict[str,
     }  # fmt: skip
 
 
+#: What is said of a verdict by what stands behind it, for a pass and for a fail.
+_SUPPORT = {
+    "held": ("Doing nothing fails here: this pass counts.",
+             "The reference answer passes here: this fail counts."),
+    "uninformative": ("This pass is uninformative: doing nothing passes here too.", ""),
+    "uncontrolled": ("This pass is uncontrolled: doing nothing was not graded here.",
+                     "This fail is uncontrolled: no reference answer was graded here."),
+    "unneeded": ("No control stands behind this pass.",
+                 "Nothing was handed in: that this solves nothing needs no control."),
+    "contrary": ("What doing nothing comes to here is not known.",
+                 "The reference answer does not pass here: this fail says nothing."),
+    "withheld": ("The verdict was withheld: a known answer did not come out as it must.",) * 2,
+}  # fmt: skip
+
+
 def controls_of(store: RunStore, record: TrialRecord) -> dict[str, JSON] | None:
     """What the reference and an empty answer came to where this one was graded."""
-    if record.control is None:
+    found = record.control
+    ground = ground_of(
+        record.status, found.positive if found else None, found.negative if found else None
+    )
+    if not ground:
         return None
-    identity = record.control.identity
+    identity = found.identity if found else ""
     return {
-        "positive": record.control.positive,
-        "negative": record.control.negative,
-        "uninformative": record.uninformative,
-        "uncontrolled": record.uncontrolled,
-        "made": [
-            {
-                "answer": control.answer,
-                "status": control.status,
-                "why": control.why[:1000],
-                "made": control.made,
-                "log": cut(f"control:{control.answer}", control.log, EVIDENCE),
-            }
-            for control in (store.controls(identity) if identity else [])[:4]
-        ],
+        "ground": ground,
+        "sentence": _SUPPORT[ground][not record.passed],
+        "positive": found.positive if found else "off",
+        "negative": found.negative if found else "off",
+        "identity": identity,
+        "made": [control_data(control) for control in store.controls(identity)[:4]]
+        if identity else [],
+    }  # fmt: skip
+
+
+def control_data(control: Control, most: int = EVIDENCE) -> dict[str, JSON]:
+    """A known answer: what it came to, when and where."""
+    return {
+        "answer": control.answer,
+        "task": control.task_id,
+        "identity": control.identity,
+        "status": control.status,
+        "holds": control.holds,
+        "why": control.why[:1000],
+        "made": control.made,
+        "seconds": control.seconds,
+        "log": cut(f"control:{control.answer}", control.log, most),
+        "details": cut("details", control.details, most),
     }
 
 
@@ -159,7 +189,7 @@ def part_of(store: RunStore, key: TrialKey, part: str) -> str | None:
 
 
 def _part_of_step(steps: Sequence[Step], kind: str, number: str, place: str) -> str | None:
-    if not (number.isdigit() and 1 <= int(number) <= len(steps)):
+    if not (number.isdecimal() and 1 <= int(number) <= len(steps)):
         return None
     step = steps[int(number) - 1]
     calls = step.message.tool_calls
@@ -169,7 +199,7 @@ def _part_of_step(steps: Sequence[Step], kind: str, number: str, place: str) -> 
         return step.message.reasoning
     if kind == "metadata":
         return _plain(step.metadata)
-    if kind == "call" and place.isdigit() and int(place) < len(calls):
+    if kind == "call" and place.isdecimal() and int(place) < len(calls):
         return _arguments(calls[int(place)])
     return None
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import resource
 import time
 from collections.abc import Callable
 
@@ -14,11 +15,15 @@ from chimera.environments.web.session import ActionFailed
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files
 from chimera.eval.benchmarks._aimo.text import whole_number
 from chimera.eval.benchmarks._context_bench.phrasing import decide
+from chimera.eval.benchmarks._feature_bench import pytest_summary
 from chimera.eval.benchmarks._livecodebench import replies as livecodebench
+from chimera.eval.benchmarks._swe_polybench import logs as polybench_logs
 from chimera.eval.benchmarks._webarena.grading import tokens
 from chimera.eval.benchmarks.webarena import read_reply
 from chimera.eval.kits import replies
 from chimera.eval.kits.patches import diffs
+from chimera.eval.kits.reports import swebench_logs
+from chimera.eval.kits.repositories import swebench_rule
 from chimera.providers.secrets import redact
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -92,3 +97,51 @@ def test_the_search_for_code_in_a_reply_ends():
 
     assert program.startswith("def f(x):\n    import a\n")
     assert program.count("import a\n") == 20_000
+
+
+#: Texts over which Python's own parser takes memory or time by the square of their length.
+UNREADABLE = {
+    "a long name of a module": "import a" + ".a" * 200_000,
+    "a text of many parts": 'f"' + "{a}" * 300_000 + '"',
+}
+
+
+@pytest.mark.parametrize("text", UNREADABLE.values(), ids=UNREADABLE)
+def test_what_python_cannot_read_in_time_is_no_python(text):
+    memory, seconds = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss, time.process_time()
+
+    assert replies.parse_python(text) is None
+    assert replies.parse_expression(text) is None
+    assert replies.python_program(f"```python\n{text}\n```", entry_point="f").startswith(text[:8])
+    assert time.process_time() - seconds < 5
+    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - memory < 200_000  # kB
+
+
+LOGS: dict[str, tuple[Callable[[str], object], str]] = {
+    "sympy: blanks": (swebench_logs.parser("parse_log_sympy"), " " * 200_000),
+    "sympy: names": (swebench_logs.parser("parse_log_sympy"), " " + ".py:" * 100_000),
+    "requests: an id": (swebench_logs.parser("parse_log_requests"), "PASSED " + "a" * 300_000),
+    "django: no end": (
+        swebench_logs.parser("parse_log_django"),
+        "a ... Testing against Django installed in \n" * 20_000,
+    ),
+    "PolyBench, pytest": (polybench_logs.reader("a/b", "python"), "=" * 300_000),
+    "PolyBench, unittest": (polybench_logs.reader("a/b", "python"), "a" * 300_000),
+    "PolyBench, JUnit": (polybench_logs.reader("a/b", "java"), "<testsuite " * 100_000),
+    "FeatureBench": (pytest_summary.verbose, "a::" * 100_000),
+    "counts": (lambda log: swebench_rule.read_log(swebench_rule.write_log(log, 0), "pytest"),
+               "1" * 1_000_000),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("name", LOGS)
+def test_what_a_test_run_printed_is_read_in_bounded_time_or_not_at_all(name, monkeypatch):
+    monkeypatch.setattr(swebench_logs, "SECONDS", 1)
+    monkeypatch.setattr(polybench_logs, "SECONDS", 1)
+    read, log = LOGS[name]
+    before = time.process_time()
+
+    with contextlib.suppress(swebench_logs.UnreadableLog):
+        assert not getattr(read(log), "passed", ())
+
+    assert time.process_time() - before < 5

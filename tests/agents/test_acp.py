@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import json
+import shlex
 from pathlib import Path
 
 import pytest
 
-from chimera.agents import create_agent
+from chimera.agents import acp, create_agent
+from chimera.agents.acp import ACPAgent
 from chimera.environments import Machine
 from chimera.errors import AgentError, UsageError
 from chimera.providers.meter import Meter, TrialLimits, metered
@@ -59,3 +62,28 @@ def test_a_program_that_does_not_speak_is_an_error(env: Machine, command: str):
 def test_a_command_is_needed():
     with pytest.raises(UsageError, match="needs a command"):
         create_agent("acp:")
+
+
+def test_a_program_that_never_listens_ends_with_its_time(env: Machine):
+    """It asks for what is more than a pipe holds, and reads none of it."""
+    env.write_file("big.txt", "x" * 300_000)
+    asking = {"id": 1, "method": "fs/read_text_file", "params": {"path": "big.txt"}}
+    program = f"import time\nprint({json.dumps(asking)!r}, flush=True)\ntime.sleep(600)"
+    agent = ACPAgent(command=f"python3 -c {shlex.quote(program)}", timeout=3.0)
+
+    assert agent.run("Well?", env).stop_reason == "limit:time"
+
+
+def test_what_it_tells_is_kept_up_to_a_bound(env: Machine, monkeypatch: pytest.MonkeyPatch):
+    monkeypatch.setattr(acp, "MOST_TOLD_BYTES", 10_000)
+    chunk = {"sessionUpdate": "agent_message_chunk", "content": {"type": "text", "text": "x" * 99}}
+    told = {"method": "session/update", "params": {"update": chunk}}
+    program = (
+        "import json, sys\n"
+        "for line in sys.stdin:\n"
+        f"    for _ in range(1000): print({json.dumps(told)!r})\n"
+        "    print(json.dumps({'id': json.loads(line)['id'], 'result': {}}), flush=True)\n"
+    )
+    result = ACPAgent(command=f"python3 -c {shlex.quote(program)}").run("Well?", env)
+
+    assert 0 < len(result.output) < 10_000

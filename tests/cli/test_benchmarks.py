@@ -10,6 +10,8 @@ import sys
 
 import pytest
 
+from chimera.eval.benchmarks.human_eval import HumanEval
+from chimera.eval.harness import Harness
 from chimera.eval.registry import adapters
 
 
@@ -31,12 +33,27 @@ def test_whether_the_data_is_here_is_said(chimera, monkeypatch, tmp_path):
     assert "data absent, can be pulled" in lines["mbpp-plus"]
 
 
-@pytest.mark.parametrize("columns", [40, 100])
-def test_a_terminal_gets_what_fits(columns):
+@pytest.mark.parametrize(
+    ("words", "columns", "shows"),
+    [
+        (["benchmarks"], 40, "human-eval"),
+        (["benchmarks"], 100, "human-eval"),
+        (["benchmarks", "tau2-bench"], 60, "user_model"),
+        (["datasets", "list"], 60, "human-eval"),
+        (["doctor"], 60, "Confinement"),
+        (["runs", "list"], 60, "passed 100.0% (1 of 1)"),
+        (["runs", "list"], 200, "100.0% (1 of 1) –"),
+    ],
+)
+def test_a_terminal_gets_what_fits(words, columns, shows, tmp_path):
+    run = tmp_path / "runs" / "20260101-a-run-with-a-name-of-some-length.chi"
+    run.parent.mkdir()
+    Harness(benchmark="human-eval", agent="oracle", tasks=HumanEval().tasks()[:1], store=run).run()
     screen, terminal = pty.openpty()
-    command = [sys.executable, "-m", "chimera", "benchmarks"]
-    environment = {**os.environ, "COLUMNS": str(columns)}
-    with subprocess.Popen(command, stdout=terminal, env=environment):
+    command = [sys.executable, "-m", "chimera", *words]
+    datasets = {"HOME": "/h", "CHIMERA_DATASETS_DIR": "/d"}  # a path is not broken
+    environment = {**os.environ, **datasets, "COLUMNS": str(columns)}
+    with subprocess.Popen(command, stdout=terminal, env=environment, cwd=tmp_path):
         os.close(terminal)
         shown = b""
         with contextlib.suppress(OSError):  # how a terminal tells its end
@@ -44,8 +61,9 @@ def test_a_terminal_gets_what_fits(columns):
                 shown += block
     os.close(screen)
 
-    assert "human-eval" in shown.decode()
-    assert max(map(len, shown.decode().splitlines())) <= columns
+    lines = shown.decode().splitlines()
+    assert shows in " ".join(shown.decode().split())
+    assert [line for line in lines if len(line) > columns and "/" not in line] == []
 
 
 def test_one_is_told_with_its_options_and_their_meaning(chimera):

@@ -5,10 +5,12 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
+from collections.abc import Iterator
 
+import click
 import pytest
 
-from chimera.cli.main import COMMANDS, PRESETS
+from chimera.cli.main import COMMANDS, PRESETS, cli
 
 
 def test_help_imports_nothing_but_click():
@@ -34,6 +36,21 @@ def test_every_command_has_help(chimera, name):
 
     assert ran.code == 0
     assert "Usage: chimera" in ran.out
+
+
+def commands(group: click.Group, above: str = "") -> Iterator[tuple[str, str]]:
+    """Every command, with its help and that of the group it is in."""
+    for name in group.list_commands(click.Context(group)):
+        command = group.get_command(click.Context(group), name)
+        text = command.get_help(click.Context(command)) + above
+        if isinstance(command, click.Group):
+            yield from ((f"{name} {inner}", help) for inner, help in commands(command, text))
+        else:
+            yield name, text
+
+
+def test_every_command_or_its_group_has_an_example():
+    assert [name for name, text in commands(cli) if "Example" not in text] == []
 
 
 @pytest.mark.parametrize("preset", PRESETS)
@@ -188,8 +205,6 @@ def test_code_of_ones_own_runs_from_the_current_directory(tmp_path, arguments):
 
 def completions(*words):
     from click.shell_completion import ShellComplete
-
-    from chimera.cli.main import cli
 
     *before, last = words
     shell = ShellComplete(cli, {}, "chimera", "_CHIMERA_COMPLETE")

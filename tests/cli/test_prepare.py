@@ -102,8 +102,19 @@ def test_data_sets_are_listed_with_what_they_are(chimera, monkeypatch, tmp_path)
 
     assert listed["mbpp"]["path"] is None
     assert listed["mbpp"]["licence"] == "CC-BY-4.0"
-    assert listed["mbpp"]["command"].startswith("chimera datasets pull mbpp")
+    assert listed["mbpp"]["command"] == "chimera datasets pull mbpp"
+    assert listed["mbpp"]["download"] == "819 kB"
+    assert listed["swe-polybench"]["download"] == "more than 12.4 MB"
     assert listed["human-eval"]["tasks"] == "164"
+
+
+def test_data_that_no_command_fetches_is_told_with_its_place_alone(chimera, monkeypatch, tmp_path):
+    monkeypatch.setenv("CHIMERA_DATASETS_DIR", str(tmp_path))
+    ran = chimera("datasets", "pull", "dpai-arena")
+
+    assert ran.code == 2
+    assert f"cannot be fetched by a command; it belongs into {tmp_path}/dpai-arena\n" in ran.err
+    assert "licence" not in ran.err
 
 
 def test_other_weights_than_the_embedded_models_are_not_there(chimera):

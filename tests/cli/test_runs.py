@@ -62,3 +62,14 @@ def test_a_task_that_is_not_in_a_run_is_answered_with_one_that_is(chimera, run, 
 
     assert ran.code == 2
     assert says in ran.err
+
+
+@pytest.mark.parametrize(
+    ("kind", "says"), [("jnuit", "did you mean 'junit'?"), ("parquet", "give --output PATH")]
+)
+def test_a_format_that_there_is_not_is_told_from_one_that_is_no_text(chimera, kind, says):
+    chimera("eval", "-b", "human-eval", "-a", "nop", "--limit", "1")
+    ran = chimera("runs", "export", "latest", "--format", kind)
+
+    assert ran.code == 2
+    assert says in ran.err

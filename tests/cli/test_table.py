@@ -40,15 +40,32 @@ def test_the_table_has_the_newest_run_of_each_cell(chimera, made):
     assert lines[0].split() == ["b1", "b2"]
     assert lines[1].startswith("m/one    100.0% [34.2%, 100.0%]  50.0% [")
     assert lines[1].endswith("!")
-    assert lines[2].split() == ["=two|_&", "0.0%", "[0.0%,", "79.3%]", "–"]
+    assert lines[2].split() == ["=two|_&", "0.0%", "[0.0%,", "79.3%]?", "–"]
 
 
 @pytest.mark.parametrize(
     ("kind", "says"),
-    [("markdown", r"| =two\|\_\& |"), ("latex", r"=two|\_\& & 0.0\% [0.0\%, 79.3\%] & – \\")],
+    [
+        ("markdown", r"| `=two\|_&` | 0.0% [0.0%, 79.3%]? |"),
+        ("latex", r"=two|\_\& & 0.0\% {[}0.0\%, 79.3\%{]}? & -- \\"),
+    ],
 )
 def test_the_table_in_documents(chimera, made, kind, says):
     assert says in chimera("table", "--format", kind).out
+
+
+def test_a_run_of_other_tasks_than_its_column_is_marked(chimera, made):
+    ran = chimera("table", "run-0", "run-3")
+
+    assert "79.3%]?" in ran.out
+    assert "not the tasks, data set, grader or options" in ran.err
+
+
+def test_the_interval_has_room_for_trials_without_a_verdict(chimera, made):
+    document = json.loads(chimera("table", "run-2", "--format", "json").out)
+    ((_, (run,)),) = document["rows"]
+
+    assert run["interval"][0] < run["bounds"][0] < run["bounds"][1] == run["interval"][1]
 
 
 def test_the_table_as_data(chimera, made):

@@ -122,6 +122,23 @@ def test_real_tasks_are_whole_values_and_stay_behind_when_it_is_sent(slug, datas
     assert pickle.loads(sent).options() == benchmark.options()
 
 
+@slugs
+def test_a_task_that_names_a_file_counts_what_is_in_it(slug, dataset):
+    """Or what known answers came to would be kept for files that have changed since."""
+    folder = FOLDERS.get(slug, slug)
+    if folder is None:
+        pytest.skip("tasks of one's own: there is no real data set")
+    dataset(folder)
+    benchmark = create_benchmark(slug)
+    task = benchmark.tasks()[0]
+
+    named = [Path(text) for text in task.values() if isinstance(text, str) and text[:1] == "/"]
+    beside = benchmark.files_beside(task)
+
+    assert all(path.exists() for path in beside)
+    assert all(any(path.is_relative_to(known) for known in beside) for path in named)
+
+
 @pytest.mark.parametrize("slug", sorted(QUICK))
 def test_gold_passes_and_nothing_fails(slug, dataset, tmp_path):
     task_id, options = QUICK[slug]

@@ -24,6 +24,8 @@ from chimera.environments.testing import outcomes
         ('<testsuite><testcase name="t"><failure/></testcase><testcase name="t"/></testsuite>',
          {"t": "failed"}),
         ('<testsuite><testcase name="t"><skipped/></testcase></testsuite>', {"t": "skipped"}),
+        ('<testsuite><testcase name="t"><a><failure/></a></testcase><b><error/></b></testsuite>',
+         {"t": "passed"}),
         ('<testsuite><testcase name="t"><failure/><error/></testcase></testsuite>', {"t": "error"}),
     ],
 )  # fmt: skip

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = '''
+from chimera.errors import GraderError
 from chimera.eval.harness import Benchmark, Submission, Verdict
 
 
@@ -16,8 +17,8 @@ class Letters(Benchmark):
 
     grading = "none"
 
-    def __init__(self, count: int = 4, right: str = "") -> None:
-        self.count, self.right = count, right
+    def __init__(self, count: int = 4, right: str = "", broken: str = "") -> None:
+        self.count, self.right, self.broken = count, right, broken
 
     def name(self):
         return "letters"
@@ -29,7 +30,10 @@ class Letters(Benchmark):
         return [{"id": "abcdef"[n], "prompt": f"say {'abcdef'[n]}"} for n in range(self.count)]
 
     def grade(self, task, submission, env):
-        return Verdict(submission.text == (self.right or task["id"]))
+        if self.broken == "everything":
+            raise GraderError("the machine is gone")
+        passed = submission.text == (self.right or task["id"])
+        return Verdict(passed and not self.broken)
 
     def gold(self, task):
         return Submission(self.right or task["id"])

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+import sqlite3
+from contextlib import closing
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 import pytest
 
 from chimera.environments.base import Environment
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Controls
 from chimera.eval.harness import Harness
@@ -25,6 +27,7 @@ class Answers(Benchmark):
 
     passing: frozenset[str] = frozenset({"right"})
     breaking: frozenset[str] = frozenset()
+    faulty: frozenset[str] = frozenset()
     gold_text: str | None = "right"
     rewards_nothing: bool = False
     ran: bool = True
@@ -43,6 +46,8 @@ class Answers(Benchmark):
         self.graded.append(submission.text)
         if submission.text in self.breaking:
             raise GraderError("the checks broke")
+        if submission.text in self.faulty:
+            raise EnvironmentFault("the machine is gone")
         passed = submission.text in self.passing
         metrics = {} if self.ran else {"ran": False}
         return Verdict(passed, "" if passed else "wrong", metrics=metrics)
@@ -78,12 +83,16 @@ def ruled(benchmark, text, *, mode="auto", controls=None):
          "unneeded", "passed"),
         # the checks break on nothing at all: it did not pass
         ({"breaking": frozenset({""})}, "right", "passed", "unneeded", "error"),
+        # the machine breaks on the way: nobody knows what nothing would have come to
+        ({"faulty": frozenset({""})}, "right", "error", "unneeded", "error"),
         # no reference
         ({"gold_text": None}, "wrong", "failed", "none", "unneeded"),
         ({"gold_text": None, "ran": False}, "wrong", "error", "none", "unneeded"),
         ({"ran": False}, "wrong", "failed", "passed", "unneeded"),
         # nothing was handed in
         ({"passing": frozenset()}, "", "failed", "unneeded", "unneeded"),
+        # nothing may be right: then the reference must pass where it is not
+        ({"passing": frozenset(), "rewards_nothing": True}, "", "error", "failed", "unneeded"),
     ],
 )  # fmt: skip
 def test_a_verdict_counts_where_known_answers_come_out_as_they_must(
@@ -93,6 +102,36 @@ def test_a_verdict_counts_where_known_answers_come_out_as_they_must(
 
     assert record.status == status
     assert (record.control.positive, record.control.negative) == (positive, negative)
+
+
+@pytest.mark.parametrize(
+    ("case", "status"),
+    [
+        ({"breaking": frozenset({"odd"})}, "failed"),
+        ({"breaking": frozenset({"odd"}), "gold_text": None}, "failed"),
+        # with the reference they break as well, or it does not pass: nobody knows whose fault it is
+        ({"breaking": frozenset({"odd", "right"})}, "error"),
+        ({"breaking": frozenset({"odd"}), "passing": frozenset()}, "error"),
+        ({"breaking": frozenset({"odd", ""}), "gold_text": None}, "error"),
+    ],
+)
+def test_checks_that_break_on_an_answer_alone_were_broken_by_it(case, status):
+    record = ruled(Answers(**case), "odd")
+
+    assert record.status == status
+    assert "the checks broke" in record.why
+    assert ruled(Answers(**case), "odd", mode="off").status == "error"
+
+
+def test_checks_that_broke_once_decide_nothing():
+    class Once(Answers):
+        def grade(self, task, submission, env):
+            self.breaking = frozenset() if self.graded else frozenset({"right"})
+            return super().grade(task, submission, env)
+
+    record = ruled(Once(), "right")
+
+    assert (record.status, record.control.negative) == ("passed", "failed")
 
 
 def test_an_error_says_what_the_reference_came_to_and_keeps_the_submission():
@@ -159,6 +198,53 @@ def test_controls_of_code_that_is_not_ours_end_with_the_run(tmp_path):
         ruled(benchmark, "wrong", controls=Controls(store=store))
 
     assert benchmark.graded == ["wrong", "right", "wrong", "right"]
+
+
+@pytest.mark.parametrize(
+    "damage",
+    [
+        "DROP TABLE controls",
+        "UPDATE controls SET made = 'yesterday'",
+        "DROP TABLE controls; CREATE TABLE controls (identity, answer)",
+        "DROP TABLE controls; CREATE VIEW controls AS SELECT 1",
+    ],
+)
+def test_a_cache_that_is_damaged_is_only_slow(damage, tmp_path):
+    path, benchmark = tmp_path / "c.sqlite", Shipped()
+    store = ControlStore(path)
+    ruled(benchmark, "wrong", controls=Controls(store=store))
+    with closing(sqlite3.connect(path)) as other:
+        other.executescript(damage)
+
+    assert ruled(benchmark, "wrong", controls=Controls(store=store)).status == "failed"
+    assert benchmark.graded == ["wrong", "right"] * 2
+
+
+@dataclass
+class Interrupted(Answers):
+    """Its checks do not run the first time."""
+
+    grading = "fresh"
+
+    def grade(self, task, submission, env):
+        verdict = super().grade(task, submission, env)
+        return verdict if len(self.graded) > 1 else Verdict(False, metrics={"ran": False})
+
+
+@pytest.mark.parametrize(("text", "status"), [("right", "error"), ("wrong", "failed")])
+def test_a_fail_without_a_sign_that_checks_ran_is_graded_again(text, status):
+    assert ruled(Interrupted(), text).status == status
+
+
+class Judged(Answers):
+    def grade(self, task, submission, env):
+        verdict = super().grade(task, submission, env)
+        return replace(verdict, metrics={"decided_by": "judge"})
+
+
+@pytest.mark.parametrize("text", ["right", "wrong"])
+def test_what_a_judge_decides_rests_on_no_answer_that_rules_decide(text):
+    assert ruled(Judged(), text).uncontrolled
 
 
 class Shaky(Shipped):

@@ -60,6 +60,17 @@ def test_trajectories_are_files(store, tmp_path):
     assert sorted(path.name for path in (tmp_path / "atif").iterdir()) == ["a-0.json", "b-0.json"]
 
 
+def test_tasks_whose_names_are_alike_as_files_have_a_file_each(tmp_path):
+    tasks = ["a/b", "a_b", "A_b", "x" * 300, "x" * 299]
+    with RunStore(tmp_path / "r.chi", create=True) as store:
+        for task in tasks:
+            store.write(TrialRecord(task, 0, "", Submission("x"), Verdict(True)))
+        export_files(store, "atif", tmp_path / "atif")
+
+    found = [json.loads(path.read_text()) for path in (tmp_path / "atif").iterdir()]
+    assert sorted(document["extra"]["task_id"] for document in found) == sorted(tasks)
+
+
 def test_a_format_that_the_runs_benchmark_does_not_have(store, tmp_path):
     with pytest.raises(UsageError, match="letters can be written as jsonl, json, predictions, "):
         export_files(store, "swe-bench", tmp_path)

@@ -25,6 +25,7 @@ from chimera.eval.run import RunSettings, prepare
 from chimera.eval.runs import files
 
 SOURCE = """
+from chimera.errors import DatasetError
 from chimera.eval.benchmark import Lack
 from chimera.eval.harness import Benchmark
 
@@ -32,19 +33,23 @@ from chimera.eval.harness import Benchmark
 class Needy(Benchmark):
     grading = "none"
 
-    def __init__(self, lacking: str = "", kind: str = "machine") -> None:
-        self.lacking, self.kind = lacking, kind
+    def __init__(self, lacking: str = "", kind: str = "machine", absent: bool = False) -> None:
+        self.lacking, self.kind, self.absent = lacking, kind, absent
 
     def name(self):
         return "needy"
 
     def tasks(self):
+        if self.absent:
+            raise DatasetError("no data")
         return [{"id": letter, "prompt": letter} for letter in "abcdef"]
 
     def evaluate(self, task, agent_output, env):
         return True
 
     def missing(self, tasks=None):
+        if self.absent:
+            return [Lack("a lathe", "buy one")]
         wanted = {task["id"] for task in tasks or ()} & set(self.lacking)
         return [Lack("a lathe", "buy one", frozenset(wanted), self.kind)] if wanted else []
 """
@@ -92,6 +97,14 @@ def test_with_an_unknown_benchmark_the_other_names_are_looked_at_too():
 
     for near in ("'human-eval'", "'openai/x'", "'docker'"):
         assert f"did you mean {near}" in str(told.value)
+
+
+def test_what_is_lacking_whatever_the_tasks_is_told_with_absent_data(needy: str):
+    with pytest.raises(UsageError) as told:
+        prepare(RunSettings(needy, agent="nop", option=("absent=true",)))
+
+    assert "no data" in str(told.value)
+    assert "the tasks need a lathe: buy one" in str(told.value)
 
 
 def test_one_problem_is_told_as_it_is():

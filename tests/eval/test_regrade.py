@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+from itertools import islice
 from pathlib import Path
 
 import pytest
@@ -11,6 +12,7 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.regrade import grade_again, planned_answers, prepare_predictions
 from chimera.eval.run import RunSettings, run
+from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Prediction, Submission
 
@@ -85,6 +87,39 @@ def test_stored_verdicts_are_checked_and_replaced(letters):
     assert [each.changed for each in same] == [False, False]
     assert sorted(each.before.task_id for each in checked if each.changed) == ["a"]
     assert (sorted(before), sorted(after)) == ([False, True], [False, False])
+
+
+@pytest.mark.parametrize(
+    ("right", "status", "says"),
+    [
+        ("reference", "error", "the reference answer does not pass here either"),
+        ("everything", "failed", ""),  # grading breaks: that says nothing of the stored verdict
+    ],
+)
+def test_a_stored_verdict_stays_only_where_known_answers_do_not_forbid_it(
+    right, status, says, letters
+):
+    path = run(RunSettings(letters, model="scripted/text:z", limit="1")).store.path
+    with RunStore(path, write=True) as store:
+        (again,) = grade_again(store, changes={"option": [f"broken={right}"]})
+        record = store.record("a", 0)
+
+    assert again.after.status == "error"
+    assert (record.status, record.submission.text) == (status, "z")
+    assert says in record.why
+
+
+def test_a_run_that_was_graded_again_says_by_what(letters):
+    path = run(RunSettings(letters, model="scripted/text:a", limit="2")).store.path
+    with RunStore(path, write=True) as store:
+        before = basis_of(store.manifest())
+        list(grade_again(store, changes={"option": ["count=3"]}, controls="off"))
+        after = basis_of(store.manifest())
+        list(islice(grade_again(store, controls="off"), 1))  # it was broken off
+        half = basis_of(store.manifest())
+
+    assert before["options"] != after["options"] == {"count": 3}
+    assert half["grader"] == "two in one run"
 
 
 def test_a_task_that_is_gone_is_said(letters):

@@ -8,6 +8,7 @@ import pytest
 
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.run import RunSettings, exit_code, prepare, run
+from chimera.eval.runs.store import RunStore
 
 SOURCE = """
 from chimera.eval.harness import Benchmark, Submission, Verdict
@@ -116,3 +117,12 @@ def test_what_a_decision_needs(many, baseline, changes, says):
     else:
         with pytest.raises(UsageError, match=says):
             prepare(changed)
+
+
+def test_a_run_that_was_judged_by_other_rules_decides_nothing(many, baseline):
+    with RunStore(baseline, write=True) as store:
+        identity = store.manifest()["identity"]
+        store.set_manifest({"identity": {**identity, "grader": 99}})
+
+    with pytest.raises(UsageError, match="differ in their grader"):
+        prepare(settings(many, baseline))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import threading
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -29,10 +30,13 @@ def cost(usage: Usage) -> float:
 @dataclass
 class Upstream:
     """Answers by counting the model's turns in the conversation; `failures` are statuses to give
-    before the next answer, `seen` is what came in."""
+    before the next answer, `seen` is what came in. `pause`: seconds before an answer; `cut`: a
+    stream ends before its last events."""
 
     replies: Sequence[str | tuple[str, dict[str, Any]]]
     failures: list[int] = field(default_factory=list)
+    pause: float = 0.0
+    cut: bool = False
     seen: list[tuple[str, dict[str, str], dict[str, Any]]] = field(default_factory=list)
     served: list[Usage] = field(default_factory=list)
 
@@ -79,10 +83,13 @@ class _Handler(BaseHTTPRequestHandler):
             assert target is not None
             wire = target.wire
             asked = wire.asked(body)
+            time.sleep(self.upstream.pause)
             said = sum(message.role == "assistant" for message in asked.messages)
             reply = wire.reply(self.upstream.answer(said), asked, "scripted")
             if target.stream or wire.streamed(body):
-                self._send(200, wire.stream(reply), "text/event-stream")
+                events = wire.stream(reply).split(b"\n\n")
+                kept = events[: len(events) // 2 - 1] if self.upstream.cut else events
+                self._send(200, b"\n\n".join(kept), "text/event-stream")
             else:
                 self._send(200, json.dumps(reply).encode())
 

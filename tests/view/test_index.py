@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sqlite3
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 
 import pytest
@@ -47,7 +48,7 @@ def test_the_numbers_are_those_of_the_command_line(tmp_path, counted, samples):
         result = EvalResult.of(store)
         assert (summary["passed"], summary["failed"]) == (result.passed, result.failed)
         assert summary["error"] + summary["submitted"] == result.errored
-        assert summary["interval"] == list(result.interval)
+        assert summary["interval"] == list(result.outer_interval)
         assert summary["cost"] == pytest.approx(result.total_cost)
         assert summary["corrected_rate"] == pytest.approx(result.corrected_pass_rate)
         assert summary["tokens"]["input"] == result.usage.input_tokens
@@ -94,11 +95,124 @@ def test_a_run_that_was_changed_is_counted_anew(tmp_path, counted, change):
     record = next(r for r in records(path) if r.passed)
     with RunStore(path, write=True) as store:
         if change == "regraded":
-            store.replace_verdict(record, Verdict(False, "no"))
+            store.replace_outcome(record, replace(record, verdict=Verdict(False, "no")))
         else:
             store.write(replace(record, verdict=Verdict(False, "no"), steps=9))
 
     assert counted(path, index)["passed"] == before - 1
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"verdict": Verdict(False, "no")},
+        {"verdict": Verdict(True, metrics={"twin": {"tests": 1, "twinned": 0}})},
+        {"control": TrialControls("unneeded", "passed", "here")},
+    ],
+)
+def test_a_change_of_the_first_of_many_trials_is_seen(tmp_path, counted, change):
+    path, index = tmp_path / "run.chi", Index(make_run(tmp_path / "run.chi", tasks=1))
+    with RunStore(path, write=True) as store:
+        record = TrialRecord("x", 0, "d", Submission("x"), Verdict(True), duration=1000.0)
+        for sample in range(2000):
+            store.write(replace(record, sample=sample))
+        before = counted(path, index)
+        changed = replace(store.record("x", 0), **change)
+        store.replace_verdict(changed, changed.verdict, changed.control)
+        after = counted(path, index)
+
+    assert before != after == counted(path, Index(path, tmp_path / "fresh.sqlite"))
+
+
+def test_two_processes_may_count_one_run(tmp_path, counted):
+    path = make_run(tmp_path / "run.chi", tasks=40, samples=4)
+    place = tmp_path / "index.sqlite"
+    with ThreadPoolExecutor(4) as threads:  # each has an index object, as each process has
+        told = list(threads.map(lambda _: counted(path, Index(path, place)), range(4)))
+
+    assert {summary["total"] for summary in told} == {160}
+    ((trials, passed),) = Index(path, place).rows("SELECT sum(trials), sum(passed) FROM task")
+    assert (trials, passed) == (160, told[0]["passed"])
+
+
+def test_what_nobody_knows_the_cost_of_is_not_free(tmp_path, counted):
+    path, index = tmp_path / "run.chi", None
+    with RunStore(path, create=True) as store:
+        store.add_tasks({"id": f"t{n}", "prompt": "", "metadata": {"of": n % 2}} for n in range(4))
+        for number in range(4):
+            cost = None if number % 2 else 0.5
+            store.write(TrialRecord(f"t{number}", 0, "d", verdict=Verdict(True), cost=cost))
+    index = Index(path)
+    summary = counted(path, index)
+
+    assert [row["cost"] for row in summary["groups"]["of"]] == [1.0, None]
+    assert [row["cost"] for row in tasks_page(index, Filter())["rows"]] == [0.5, None, 0.5, None]
+
+
+def test_trials_of_one_cost_are_not_parted_by_it(tmp_path, counted):
+    path = tmp_path / "run.chi"
+    with RunStore(path, create=True) as store:
+        for number in range(80):
+            store.write(TrialRecord(f"t{number}", 0, "d", verdict=Verdict(number < 40), cost=0.1))
+
+    assert counted(path)["by_cost"] == []
+
+
+def test_a_fail_and_an_error_of_one_reason_are_counted_apart(tmp_path, counted):
+    path = tmp_path / "run.chi"
+    with RunStore(path, create=True) as store:
+        store.write(TrialRecord("a", 0, "d", verdict=Verdict(False, "agent: broke")))
+        store.write(TrialRecord("b", 0, "d", error=TrialError("agent", "broke")))
+
+    assert [(row["error"], row["count"]) for row in counted(path)["reasons"]] == [
+        (False, 1),
+        (True, 1),
+    ]
+
+
+def test_a_rate_lies_in_its_interval_whatever_the_errors_were(tmp_path, counted):
+    path = tmp_path / "run.chi"
+    with RunStore(path, create=True) as store:
+        store.add_tasks({"id": f"t{n}", "prompt": "", "metadata": {"of": n % 2}} for n in range(40))
+        for number in range(40):
+            known = {"verdict": Verdict(number < 10)}
+            trial = known if number < 12 else {"error": TrialError("agent", "broke")}
+            store.write(TrialRecord(f"t{number}", 0, "d", **trial))
+    summary = counted(path)
+
+    assert summary["interval"][0] < 10 / 40 < 38 / 40 < summary["interval"][1]
+    for row in summary["groups"]["of"]:
+        assert row["interval"][0] < row["rate"] < row["interval"][1]
+
+
+@pytest.mark.parametrize(
+    ("trial", "ground", "says"),
+    [
+        ({"verdict": Verdict(True), "control": TrialControls("unneeded", "failed")}, "held",
+         "this pass counts"),
+        ({"verdict": Verdict(True), "control": TrialControls("unneeded", "error")}, "contrary",
+         "not known"),
+        ({"verdict": Verdict(False), "control": TrialControls("passed")}, "held",
+         "this fail counts"),
+        ({"verdict": Verdict(False), "control": TrialControls()}, "unneeded", "needs no control"),
+        ({"verdict": Verdict(False), "control": TrialControls("failed")}, "contrary",
+         "says nothing"),
+        ({"verdict": Verdict(False)}, "uncontrolled", "uncontrolled"),
+        ({"error": TrialError("environment", "no"), "control": TrialControls("failed")},
+         "withheld", "withheld"),
+    ],
+)  # fmt: skip
+def test_no_more_is_said_of_a_verdict_than_its_controls_show(
+    tmp_path, counted, trial, ground, says
+):
+    path = tmp_path / "run.chi"
+    with RunStore(path, create=True) as store:
+        store.write(TrialRecord("a", 0, "d", Submission("x"), **trial))
+        told = trial_data(store, TrialKey("a", 0))["controls"]
+    status = f"-{'passed' if trial['verdict'].passed else 'failed'}" if "verdict" in trial else ""
+
+    assert (told["ground"], says in told["sentence"]) == (ground, True)
+    assert counted(path)["rests"] == {ground + status: 1}
 
 
 def test_a_trial_of_two_minds_is_refused_when_it_is_counted_or_read(tmp_path, counted):
@@ -210,5 +324,5 @@ def test_what_a_verdict_rests_on_is_counted_and_shown(tmp_path, counted):
     with RunStore(path, lasting=True) as store:
         data = trial_data(store, TrialKey("a", 0))
         assert data["controls"]["made"][0]["log"].shown == "14 passed"
-        assert trial_data(store, TrialKey("b", 0))["controls"]["uninformative"]
+        assert trial_data(store, TrialKey("b", 0))["controls"]["ground"] == "uninformative"
         assert part_of(store, TrialKey("a", 0), "control:reference") == "14 passed"

@@ -116,6 +116,23 @@ def test_several_runs_are_compared_in_every_form(runs, written):
     assert "C $-$ A" in written("c.tex", *three)
 
 
+@pytest.mark.parametrize("name", ["r.html", "r.md", "r.tex"])
+def test_what_a_reader_must_know_is_in_every_form(runs, written, name):
+    with RunStore(runs / "b.chi", write=True) as store:
+        store.set_manifest({"identity": {"benchmark": "repository-tasks", "grader": "4"}})
+    text = written(name, runs / "a.chi", runs / "b.chi")
+
+    assert "differ in their grader" in text
+
+
+def test_rows_of_latex_do_not_begin_with_an_order(runs, written):
+    for name in ("a", "b"):
+        with RunStore(runs / f"{name}.chi", write=True) as store:
+            store.set_manifest({"model": "[5cm]*"})
+
+    assert "\n[5cm" not in written("r.tex", runs / "a.chi", runs / "b.chi")
+
+
 @pytest.mark.parametrize(
     ("name", "chosen", "why"),
     [("report.pdf", None, "a report is a file of"), ("r.html", "flipped", "needs two runs")],

@@ -2,12 +2,27 @@
 
 from __future__ import annotations
 
+import html
+import os
 import re
+import time
+from concurrent.futures import ThreadPoolExecutor
 
 import pytest
 from starlette.testclient import TestClient
 
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import (
+    Control,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
+from chimera.view.grid import TrialKey
 from chimera.view.library import Library
+from chimera.view.notes import read_notes, write_note
 from chimera.view.server import application
 from tests.view.conftest import PORT, TOKEN
 
@@ -19,6 +34,9 @@ PAGES = [
     "/run/a/trial?task=graphs-0&sample=0&status=passed",
     "/run/a/part?task=graphs-0&sample=0&part=evidence:log",
     "/run/a/search?text=order",
+    "/run/a/rests",
+    "/run/a/rests?list=all",
+    "/run/a/?rests=held-passed",
     "/compare?run=a&run=b",
     "/compare?run=a&run=b&run=many&list=all",
     "/pair?run=a&run=b&task=graphs-0&sample=0&other=0",
@@ -103,7 +121,9 @@ def test_a_note_is_taken_from_our_own_page_alone(stranger, runs, origin, code):
 
 @pytest.mark.parametrize(
     "page", ["/run/none/", "/run/..%2Fa/", "/run/a/trial?task=none", "/compare?run=a", "/absent",
-             "/run/a/part?task=graphs-0&part=step:99", "/assets/..%2Fserver.py",
+             "/run/a/part?task=graphs-0&part=step:99",
+             "/run/a/part?task=graphs-0&part=step:²", "/run/a/part?task=graphs-0&part=call:3:²",
+             "/assets/..%2Fserver.py",
              "/run/a/file?task=graphs-0&kind=evidence&name=none"],
 )  # fmt: skip
 def test_what_is_not_there_is_said_to_be_so(get, page):
@@ -123,3 +143,81 @@ def test_a_picture_is_shown_and_any_other_file_is_saved(get):
 
     assert picture.headers["content-type"] == "image/png"
     assert "sandbox" in picture.headers["content-security-policy"]
+
+
+def test_no_address_leads_to_another_host(stranger):
+    welcome = stranger.get(f"http://{HOST}//evil.example/?token={TOKEN}")
+
+    assert "url=/evil.example/" in welcome.text
+    assert "//evil.example" not in stranger.get(f"http://{HOST}//evil.example/").text
+
+
+def test_a_task_of_a_very_long_name_is_led_to_from_everywhere(get, runs):
+    names = ["x" * 5000 + end for end in ("first", "second")]
+    for run in ("long", "long2"):
+        with RunStore(runs / f"{run}.chi", create=True) as store:
+            for number, name in enumerate(names):
+                passed = (run == "long") is bool(number)
+                said = Submission(f"searched {name[-6:]}")
+                store.write(TrialRecord(name, 0, "d", said, Verdict(passed)))
+    pages = ("/run/long/", "/compare?run=long&run=long2", "/run/long/search?text=searched")
+    for page in pages:
+        text = get(page).text
+        links = re.findall(r'href="((?:/run/long/)?trial\?[^"]+|/pair\?[^"]+)"', text)
+        assert links
+        for link in map(html.unescape, links):
+            assert get(link if link[0] == "/" else f"/run/long/{link}").status_code == 200
+        assert "first" in text
+        assert "second" in text
+
+
+def test_notes_that_are_written_at_once_are_all_kept(runs):
+    keys = [TrialKey(f"t{number}", 0) for number in range(40)]
+    with ThreadPoolExecutor(8) as threads:
+        list(threads.map(lambda key: write_note(runs / "a.chi", key, "odd", ""), keys))
+
+    assert read_notes(runs / "a.chi").keys() == set(keys)
+
+
+def test_notes_that_have_no_end_are_not_read(get, runs):
+    (runs / "a.chi.notes.json").symlink_to("/dev/zero")
+    os.mkfifo(runs / "b.chi.notes.json")
+
+    assert [get(f"/run/{run}/").status_code for run in "ab"] == [404, 404]
+
+
+def test_words_of_a_run_that_was_replaced_are_not_found(get, runs):
+    assert "hits" in get("/run/a/search?text=normalise").text
+    inode = (runs / "a.chi").stat().st_ino
+    with RunStore(runs / "new.chi", create=True) as store:
+        store.write(TrialRecord("only", 0, "d", Submission("some other words"), Verdict(True)))
+    content = (runs / "new.chi").read_bytes()
+    (runs / "a.chi").write_bytes(content)  # in the same place on the disk
+    assert (runs / "a.chi").stat().st_ino == inode
+    page = get("/run/a/search?text=normalise")
+
+    assert page.status_code == 200
+    assert "No text has these words" in page.text
+    for _ in range(200):  # it is counted anew in the background
+        if "only" in (found := get("/run/a/search?text=other").text):
+            break
+        time.sleep(0.05)
+    assert "only" in found
+
+
+def test_controls_that_did_not_hold_come_first(get, runs):
+    with RunStore(runs / "a.chi", write=True) as store:
+        bad = Control("here", "reference", "b", "graphs-0", "failed", "it broke", "<b>log</b>")
+        store.add_control(bad)
+        error = TrialError("environment", "no verdict: the reference answer does not pass")
+        found = TrialControls("failed", identity="here")
+        store.write(TrialRecord("graphs-0", 7, "d", error=error, control=found))
+    page = get("/run/a/rests").text
+    data = get("/run/a/rests?format=json").json()
+
+    assert "&lt;b&gt;log&lt;/b&gt;" in page
+    assert [made["why"] for made in data["controls"]] == ["it broke"]
+    assert data["controls"][0]["resting"] == {"error": 1}
+    assert data["rests"]["withheld"] == 1
+    assert len(get("/run/a/rests?list=all&format=json").json()["controls"]) == 3
+    assert get("/run/a/?rests=withheld&format=json").json()["grid"]["found"] == 1

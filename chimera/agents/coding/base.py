@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import re
 import secrets
 from abc import abstractmethod
@@ -19,6 +18,7 @@ from chimera.errors import UsageError
 from chimera.gateway.door import opened_door
 from chimera.gateway.session import OtherModels
 from chimera.providers.base import Provider
+from chimera.providers.sdk import parsed
 from chimera.types import JSON, AgentResult
 
 MOST_OUTPUT_BYTES = 16 * 1024**2
@@ -153,7 +153,7 @@ def last_object(stdout: str) -> dict[str, Any]:
     """The last line, or the whole, that is a JSON object; empty when there is none."""
     for text in (stdout, *reversed(stdout.splitlines())):
         try:
-            value = json.loads(text)
+            value = parsed(text)
         except ValueError:
             continue
         if isinstance(value, dict):
@@ -166,7 +166,7 @@ def json_lines(stdout: str) -> list[dict[str, Any]]:
     found = []
     for line in stdout.splitlines():
         try:
-            value = json.loads(line)
+            value = parsed(line)
         except ValueError:
             continue
         if isinstance(value, dict):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import secrets
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -13,11 +14,11 @@ from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
-from chimera.eval.data.rows import Row
+from chimera.eval.data.rows import Row, row_place
 from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import Limits, run_tests
-from chimera.text import first_line, one_line
+from chimera.text import did_you_mean, first_line, one_line
 from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
@@ -43,9 +44,7 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
 
     slug = "custom"
     description = "Tasks of your own, each with a check that it brings along"
-    setup = (
-        "Give --tasks-dir or --dataset: a directory of task JSON files, or one JSON or JSONL file."
-    )
+    setup = "It is a directory of task JSON files, or one JSON or JSONL file."
     path_parameter = "tasks_dir"
 
     def __init__(
@@ -59,6 +58,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
 
     def rows(self) -> Iterator[Row]:
         return super().rows() if self.tasks_list is None else iter(self.tasks_list)
+
+    def place_of(self, index: int) -> str:
+        if self.tasks_list is None:
+            return row_place(self.dataset().source(), index)
+        return super().place_of(index)
 
     def dataset(self) -> Dataset:
         if self.tasks_list is None:
@@ -79,7 +83,11 @@ class CustomBenchmark(DatasetBenchmark[CustomTask]):
     def task(self, row: Row) -> CustomTask:
         unknown = row.keys() - KNOWN_FIELDS
         if unknown:
-            raise ValueError(f"unknown field {min(unknown)!r} (known: {sorted(KNOWN_FIELDS)})")
+            wrong = min(unknown)
+            known = f"it can have {', '.join(sorted(KNOWN_FIELDS))}"
+            raise ValueError(
+                f"unknown field {wrong!r}{did_you_mean(wrong, KNOWN_FIELDS) or f'; {known}'}"
+            )
         checks = {name: row[name] for name in CHECKS if row.get(name) is not None}
         if not checks:
             raise ValueError(
@@ -165,8 +173,16 @@ _TEXT_TESTS = {
     "regex": "import re\nassert re.search(data['check'], data['reply']), 'no match'\n",
     "python_check": (
         "scope = {}\n"
-        "exec(data['check'], scope)\n"
-        "assert scope['check'](data['reply']) is True, 'check() did not return True'\n"
+        "try:\n"
+        "    exec(data['check'], scope)\n"
+        "    check = scope['check']\n"
+        "except Exception as error:\n"
+        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "try:\n"
+        "    held = check(data['reply'])\n"
+        "except ImportError as error:\n"
+        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "assert held is True, 'check() did not return True'\n"
     ),
 }
 
@@ -176,11 +192,13 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         passed = reply.strip() == value.strip()
         got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
         return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
-    outcome = run_tests(
-        "", _TEXT_TESTS[name], data={"check": value, "reply": reply}, limits=Limits(cpu_seconds=2)
-    )
+    broken = f"{secrets.token_hex(8)} "  # what no reply can say
+    data = {"check": value, "reply": reply, "broken": broken}
+    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=2))
     if outcome.passed:
         return Verdict(True)
+    if broken in outcome.why:
+        raise GraderError(f"{name} cannot be run: {outcome.why.partition(broken)[2]}")
     if outcome.why.endswith("AssertionError: no match"):
         return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
     return Verdict(False, f"{name}: {outcome.why}")
@@ -200,11 +218,12 @@ def _run_test_command(
     if result.exit_code in (126, 127):
         raise GraderError(f"test_command cannot be run: {result.output.strip()[:200]}")
     why = "time limit" if result.timed_out else f"exit code {result.exit_code}"
+    late: dict[str, JSON] = {"timed_out": True} if result.timed_out else {}
     unknown: JSON = {"tests": 0, "twinned": 0, "why": "the command's tests are not known"}
     return Verdict(
         result.success,
         "" if result.success else why,
-        metrics={"twin": unknown} if result.success else {},
+        metrics={"twin": unknown} if result.success else late,
         evidence={"log": result.output},
     )
 

@@ -16,11 +16,11 @@ from typing import Any, Literal, NotRequired, get_args
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import Lack, StartEnvironment
-from chimera.eval.benchmarks._dpai_arena import ee_bench, maven
+from chimera.eval.benchmarks._dpai_arena import containers, ee_bench, maven
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
-from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.judge import SAMPLES_TEXT, Judge
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import (
     Application,
@@ -100,7 +100,14 @@ class DPAIArenaOptions(RepositoryOptions):
     language: Literal["java"] | None = option(None, "the one there is", outcome=False)
     _: KW_ONLY
     judge_model: str | None = option(None, "the model that reads reviews; the text tracks need it")
+    judge_samples: int = option(1, SAMPLES_TEXT, quiet=True, least=1)
     test_timeout: float = option(600.0, "seconds for one build with its tests")
+    test_images: Sequence[str] | None = option(
+        None,
+        "images of which the tests may start containers (Testcontainers), in Docker alone: "
+        "`postgres:17`, …; `CHIMERA_DOCKER_IMAGE_MAP` may name others for them",
+        quiet=True,
+    )
 
 
 class DPAIArena(PatchBenchmark[ArenaTask]):
@@ -176,19 +183,34 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not task["repo"]:
             return start(self.environment(task))
         tree = base_tree(self._source(task))
-        if task["track"] in TEXT_TRACKS:
-            return checkout.open_tree(tree, start)
-        if task["build_system"] != "maven":
-            return checkout.open_tree(tree, start)
+        mounts = self._packages(task, tree, start)
+        if not mounts or not self.settings.test_images:
+            return checkout.open_tree(tree, start, mounts=mounts)
+        return containers.opened(
+            self.settings.test_images,
+            lambda more, variables: checkout.open_tree(
+                tree, start, mounts={**mounts, **more}, variables=variables
+            ),
+        )
+
+    def _packages(self, task: ArenaTask, tree: BaseTree, start: StartEnvironment) -> dict[str, str]:
+        """What a build needs beside the tree."""
+        if task["track"] in TEXT_TRACKS or task["build_system"] != "maven":
+            return {}
         # what the gold state needs must be there too, or no upgrade could ever be built
         states = (tree, self._whole(task))
         repository = maven.warmed_repository(states, GOALS[task["track"]], start)
-        return checkout.open_tree(tree, start, mounts={str(repository): maven.REPOSITORY})
+        return {str(repository): maven.REPOSITORY}
 
     def graded_in(self, task: ArenaTask, start: StartEnvironment) -> JSON:
         if not task["repo"] or task["track"] in TEXT_TRACKS:
             return super().graded_in(task, start)
-        return checkout.tree_identity(base_tree(self._source(task)), start)
+        tree = base_tree(self._source(task))
+        images = containers.identity(self.settings.test_images or ())
+        return [
+            checkout.tree_identity(tree, start, mounts=self._packages(task, tree, start)),
+            *images,
+        ]
 
     def untouched(self, task: ArenaTask, env: Environment) -> Submission:
         if task["track"] in TEXT_TRACKS:
@@ -211,6 +233,11 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
     def reference(self, task: ArenaTask) -> Reference:
         return Reference(task["patch"], task["test_patch"], task["fail_to_pass"])
 
+    def gold(self, task: ArenaTask) -> Submission | None:
+        if task["track"] in TEXT_TRACKS:
+            return _review_of(task.get("findings", []))
+        return super().gold(task)
+
     def extract(self, task: ArenaTask, reply: str) -> Submission:
         if task["track"] in TEXT_TRACKS:
             return Submission(text=reply, raw=reply)
@@ -222,9 +249,10 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         return super().collect(task, result, env)
 
     def mutants(self, task: ArenaTask) -> Iterable[Submission]:
-        if task["track"] in TEXT_TRACKS:
-            return [Submission()]
-        return super().mutants(task)
+        if task["track"] not in TEXT_TRACKS:
+            return super().mutants(task)
+        findings = task.get("findings", [])
+        return [_review_of(findings[:at] + findings[at + 1 :]) for at in range(len(findings))]
 
     def attacks(self, task: ArenaTask) -> Iterable[tuple[str, Submission]]:
         if task["track"] in TEXT_TRACKS:
@@ -335,7 +363,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         findings = task.get("findings", [])
         if not submission.text.strip():
             return Verdict(False, "the review is empty", metrics={"track": task["track"]})
-        judge = Judge(self.settings.judge_model)
+        judge = Judge(self.settings.judge_model, samples=self.settings.judge_samples)
         named = contained_findings(submission.text, findings, judge)
         missing = [str(f) for number, f in enumerate(findings) if number not in named]
         why = f"not named: {missing[0]}" if missing else ""
@@ -344,6 +372,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             "track": task["track"],
             "recall": recall,
             "judge_model": self.settings.judge_model,
+            **judge.metrics(),
         }
         evidence = judge.evidence()
         return Verdict(not missing, why, score=recall, metrics=metrics, evidence=evidence)
@@ -477,3 +506,8 @@ def _canonical(name: str) -> str:
 
 def _json(value: Any) -> Any:
     return json.loads(value) if isinstance(value, str) else value
+
+
+def _review_of(findings: Sequence[Finding]) -> Submission:
+    """The review that names these and nothing else."""
+    return Submission("\n".join(f"- {finding}" for finding in findings) or "Nothing to report.")

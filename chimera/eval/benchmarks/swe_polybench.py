@@ -10,10 +10,11 @@ from dataclasses import KW_ONLY, dataclass
 from typing import Any, Literal, get_args
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine
-from chimera.environments.wrapped import unwrapped
+from chimera.environments.engine import Engine, image_map
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
+from chimera.eval.benchmarks._swe_polybench.recipe import Recipe
 from chimera.eval.benchmarks._swe_polybench.witnessed_run import WitnessedRun, run_witnessed
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import HubFile, Item
@@ -28,6 +29,7 @@ from chimera.eval.kits.repositories.benchmark import (
 )
 from chimera.eval.kits.repositories.source import (
     BaseTree,
+    Directory,
     GitRepository,
     Source,
     base_tree,
@@ -36,6 +38,7 @@ from chimera.eval.kits.repositories.source import (
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.kits.task_folders.images import with_base_images
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
@@ -81,6 +84,12 @@ class PolyBenchOptions(RepositoryOptions):
     split: Split = option("pb500", "which set: 2,110, 500 or 382 instances")
     language: Language | None = option(None, "only instances in this language")
     _: KW_ONLY
+    image: Literal["published", "built"] = option(
+        "published",
+        "where a container's image comes from: pulled by its name, or built from the row's "
+        "Dockerfile on `polybench_LANGUAGE_base`; results of built ones carry `image: built`",
+        quiet=True,
+    )
     test_timeout: float | None = option(
         None, "seconds for one run of the tests; otherwise 1800 for Java, else 1200"
     )
@@ -168,16 +177,31 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
-            return checkout.open_image(_image(task), start, prepare=checkout.hide_history)
-        return checkout.open_tree(self._tree(task), start)
+            return checkout.open_image(self._image(task), start, prepare=checkout.hide_history)
+        recipe = _recipe(task)
+        return checkout.open_tree(
+            self._tree(task, start), start, variables=recipe.variables(), mounts=recipe.mounts()
+        )
 
-    def _tree(self, task: PolyBenchTask) -> BaseTree:
-        return base_tree(self._source(task))
+    def _tree(self, task: PolyBenchTask, start: StartEnvironment) -> BaseTree:
+        """The code after the steps of the row's Dockerfile; a copy that is ready is left as is."""
+        source = self._source(task)
+        tree = base_tree(source)
+        return tree if isinstance(source, Directory) else _recipe(task).built(tree, start)
+
+    def _image(self, task: PolyBenchTask) -> str:
+        """The published image, or one that is built from the row's Dockerfile."""
+        if self.settings.image == "published":
+            return _image(task)
+        recipe, tree = _recipe(task), base_tree(self._source(task))
+        context = with_base_images(recipe.context(tree), image_map())
+        return Engine.find().build(context)
 
     def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
         if start.backend == "docker":
-            return start.identity(EnvironmentSpec(image=_image(task)))
-        return checkout.tree_identity(self._tree(task), start)
+            return start.identity(EnvironmentSpec(image=self._image(task)))
+        mounts = {path: path for path in _recipe(task).mounts()}
+        return [self._tree(task, start).commit, start.identity(EnvironmentSpec(mounts=mounts))]
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -219,7 +243,6 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             test_paths=diffs.paths(task["test_patch"]),
             expected=(task["patch"], task["test_patch"]),
             chain=APPLICATION,
-            tree=None if unwrapped(env).name == "docker" else self._tree(task).rebuilt(),
         )
         metrics["generation"] = True
         if not application.applied:
@@ -283,6 +306,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         )
         evidence["passed_tests"] = sorted(results.passed)
         evidence["failed_tests"] = sorted(results.failed)
+        if self.settings.image == "built":
+            metrics["image"] = "built"
         verdict = Verdict(not why, why, metrics=metrics, evidence=evidence)
         return Tried(verdict, frozenset(results.passed), frozenset(results.failed))
 
@@ -301,6 +326,10 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         `before` and `after` are the changed files without and with the patch, by path.
         """
         return cst_node_recall(task["modified_nodes"], patch, before, after)
+
+
+def _recipe(task: PolyBenchTask) -> Recipe:
+    return Recipe(task["dockerfile"], task["test_command"])
 
 
 def _image(task: PolyBenchTask) -> str:

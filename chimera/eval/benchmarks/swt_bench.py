@@ -12,6 +12,7 @@ from typing import Any, Literal
 
 from chimera.cache import digest
 from chimera.environments.base import Environment, Machine
+from chimera.environments.identity import mounted
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
 from chimera.errors import GraderError, UsageError
@@ -104,12 +105,18 @@ class SWTBench(InstanceBenchmark):
     # --- environments
 
     def open_grading_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
-        mounts = self._tool(task).mounts() if self.settings.coverage else {}
+        mounts = self._tools(task)
         return ReopenedMachine(lambda: self.open_instance(task["instance"], start, mounts=mounts))
 
     def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
         if self.settings.mode != "reproduction":
             super().check_task(task, start)
+
+    def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
+        return [super().graded_in(task, start), mounted(self._tools(task))]
+
+    def _tools(self, task: SWEBenchTask) -> dict[str, str]:
+        return self._tool(task).mounts() if self.settings.coverage else {}
 
     def _tool(self, task: SWEBenchTask) -> CoverageTool:
         instance = task["instance"]

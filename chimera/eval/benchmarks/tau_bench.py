@@ -25,10 +25,10 @@ from chimera.eval.benchmarks._tau_bench.benchmark import (
 from chimera.eval.benchmarks._tau_bench.official_results import export
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFolder, RepositoryPart
-from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.judge import SAMPLES_TEXT, Judge
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_judge
-from chimera.eval.values import Prediction
+from chimera.eval.values import Prediction, Submission
 from chimera.types import JSON
 
 if TYPE_CHECKING:
@@ -60,6 +60,7 @@ class Tau2Options(ConversationOptions):
     judge_model: str | None = option(
         None, "decides statements about conversations (40 retail tasks)"
     )
+    judge_samples: int = option(1, SAMPLES_TEXT, quiet=True, least=1)
     max_steps: int = option(200, "messages of a conversation at most", least=1)
     retrieval: Literal[
         "bm25_grep", "bm25", "grep_only", "full_kb", "golden_retrieval", "no_knowledge"
@@ -174,10 +175,12 @@ class Tau2Bench(Conversations):
 
         settings, domain, row = self.settings, self._domain(), task["row"]
         _check_quoted(content.get("quoted_actions"), row)
-        judge = Judge(settings.judge_model)
+        judge = Judge(settings.judge_model, samples=settings.judge_samples)
         asked = None if judge.model is None else ModelJudge(judge)
         grader = Grader(row, lambda: domain.world(row, settings.retrieval), asked, settings.strict)
-        return replace(grader.grade(content), evidence=judge.evidence())
+        reward = grader.grade(content)
+        details = {**reward.details, **judge.metrics()}
+        return replace(reward, details=details, evidence=judge.evidence())
 
     def _gold_content(self, task: TauTask) -> dict[str, JSON]:
         criteria = task["row"].get("evaluation_criteria") or {}
@@ -186,7 +189,16 @@ class Tau2Bench(Conversations):
             {key: action[key] for key in keys if key in action}
             for action in criteria.get("actions") or ()
         ]
-        return {"actions": actions, "outputs": list(criteria.get("communicate_info") or ())}
+        said = list(criteria.get("communicate_info") or ())
+        if _is_judged(task["row"]):  # statements about what the agent does: here it says them
+            said += criteria["nl_assertions"]
+        return {"actions": actions, "outputs": said}
+
+    def mutants(self, task: TauTask) -> Iterator[Submission]:
+        """Where a judge decides, also the gold actions without a word."""
+        if _is_judged(task["row"]):
+            yield submission({**self._gold_content(task), "outputs": []})
+        yield from super().mutants(task)
 
     def nothing_is_right(self, task: TauTask) -> bool:
         from chimera.eval.benchmarks._tau_bench.rewards import basis_of, gold_world, replay

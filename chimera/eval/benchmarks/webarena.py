@@ -33,7 +33,7 @@ from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, RepositoryPart
 from chimera.eval.kits import replies as extract
-from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.judge import SAMPLES_TEXT, Judge
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_judge
 from chimera.eval.values import Submission, Task, Verdict
@@ -86,6 +86,7 @@ class SiteOptions(Options):
 @dataclass(frozen=True, slots=True)
 class WebArenaOptions(SiteOptions):
     judge: str | None = option(None, "the model that decides fuzzy answers; none: no verdict")
+    judge_samples: int = option(1, SAMPLES_TEXT, quiet=True, least=1)
     settle: float = option(3.0, "seconds a page that is opened for a check may settle", least=0)
 
 
@@ -314,6 +315,10 @@ class WebArena(SiteBenchmark):
             broken = f"{gold.text[:1]}#{gold.text[1:]}" if gold.text[1:] else f"x{gold.text}"
             for answer in ("no such thing", gold.text[1:], broken):
                 yield Submission(text=answer, data={"answer": answer, "url": url})
+        if self.settings.judge and check.string is not None and check.string.fuzzy:
+            other = "".join(str(9 - int(c)) if c in "0123456789" else c for c in gold.text)
+            for answer in ("no such thing", other if other != gold.text else gold.text[::-1]):
+                yield Submission(text=answer, data={"answer": answer, "url": url})
         if url:
             host = urlparse(url)
             elsewhere = f"{host.scheme}://{host.netloc}/elsewhere"
@@ -355,7 +360,7 @@ class WebArena(SiteBenchmark):
         if check.url is not None and url is None:
             return Verdict(False, "no URL was handed in and there is no browser to ask")
         live = env if isinstance(env, BrowserEnvironment) else None
-        judge = Judge(self.settings.judge, option="judge")
+        judge = Judge(self.settings.judge, option="judge", samples=self.settings.judge_samples)
         if check.url is not None and url is not None and not self._is_on_sites(check, url):
             outcomes = {"url_match": Outcome(False, f"{url} is not on one of the sites")}
         else:
@@ -364,7 +369,7 @@ class WebArena(SiteBenchmark):
                 url,
                 live.live_page(self.settings.settle) if live and check.page else None,
                 helpers=SiteHelpers(self.urls),
-                judge=partial(judge.ask, JUDGE_RULES, max_tokens=JUDGE_TOKENS),
+                judge=partial(judge.decide, JUDGE_RULES, max_tokens=JUDGE_TOKENS),
             )
         return self._verdict(outcomes, source, live, judge)
 
@@ -398,6 +403,7 @@ class WebArena(SiteBenchmark):
         if "url_match" in outcomes:
             metrics["url_source"] = source
         failed = [f"{kind}: {found.why}" for kind, found in outcomes.items() if not found.passed]
+        metrics |= judge.metrics()
         evidence = judge.evidence()
         if live is not None:
             metrics["url"] = live.url

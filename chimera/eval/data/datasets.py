@@ -14,9 +14,10 @@ from typing import Any, ClassVar
 from chimera.cache import file_digest
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
-from chimera.eval.data.rows import Row, rows
+from chimera.eval.data.rows import Row, row_place, rows
 from chimera.eval.data.sources import Item
 from chimera.eval.options import Options, field_types, ordered_fields
+from chimera.text import bytes_text
 from chimera.types import JSON
 
 
@@ -162,13 +163,18 @@ class DatasetBenchmark(Benchmark[TaskT]):
         )
 
     @classmethod
+    def download_size(cls) -> str:
+        """How much fetching the data takes, as far as that is known."""
+        size = sum(item.size for item in cls.sources)
+        known = all(item.size for item in cls.sources)
+        return (bytes_text(size) if known else f"more than {bytes_text(size)}") if size else ""
+
+    @classmethod
     def fetch_hint(cls) -> str:
         """The command that fetches the data, with size and licence; empty where none does."""
         if not cls.sources:
             return ""
-        size = sum(item.size for item in cls.sources)
-        facts = [f"{size / 1e6:.1f} MB"] if size else []
-        facts += [cls.licence] if cls.licence else []
+        facts = [each for each in (cls.download_size(), cls.licence) if each]
         return f"chimera datasets pull {cls.slug}" + (f"   ({', '.join(facts)})" if facts else "")
 
     def rows(self) -> Iterator[Row]:
@@ -186,23 +192,28 @@ class DatasetBenchmark(Benchmark[TaskT]):
             try:
                 task = self.task(row)
             except KeyError as error:
-                raise self._damaged(f"row {index} has no field {error}") from None
+                raise DatasetError(f"{self.place_of(index)} has no field {error}") from None
             except (TypeError, ValueError) as error:
-                raise self._damaged(f"row {index}: {error}") from None
+                raise DatasetError(f"{self.place_of(index)}: {error}") from None
             if task is None:
                 continue
             if task["id"] in seen:
-                raise self._damaged(f"row {index}: id {task['id']!r} appears twice")
+                raise DatasetError(f"{self.place_of(index)}: id {task['id']!r} appears twice")
             seen.add(task["id"])
             yield task
             count += 1
             if self.limit is not None and count >= self.limit:
                 return
         if not seen:
-            raise self._damaged(f"no task fits the options {self.options()}")
+            source = self.dataset().source()
+            raise DatasetError(f"{source}: no task fits the options {self.options()}")
 
-    def _damaged(self, what: str) -> DatasetError:
-        return DatasetError(f"{self.dataset().source()}: {what}")
+    def place_of(self, index: int) -> str:
+        """Where the row of that number stands, for a person."""
+        source = self.dataset().source()
+        if type(self).rows is DatasetBenchmark.rows:
+            return row_place(source, index)
+        return f"{source}: row {index}"
 
 
 def _signature(cls: type[DatasetBenchmark[Any]]) -> inspect.Signature:

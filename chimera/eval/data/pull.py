@@ -40,8 +40,8 @@ def pull(
     folder = target or datasets_dir() / adapter.slug
     if not adapter.sources:
         raise DatasetError(
-            f"'{adapter.slug}' cannot be fetched by a command\n  Put it into {folder}. "
-            f"{adapter.setup}"
+            f"'{adapter.slug}' cannot be fetched by a command; it belongs into {folder}\n"
+            f"  {adapter.setup}"
         )
     waiting = cache_dir() / "pulls" / adapter.slug
     mirrors = mirror or os.environ.get("CHIMERA_DATASETS_MIRROR") or ""

@@ -26,10 +26,7 @@ MAX_LINE_BYTES = 1024**3
 def rows(path: Path) -> Iterator[Row]:
     """Rows of a file, or of every data file of a directory in the order of their names."""
     if path.is_dir():
-        files = sorted(p for p in path.iterdir() if p.name.lower().endswith(SUFFIXES))
-        if not files:
-            raise DatasetError(f"{path}: no data files ({', '.join(SUFFIXES)}) in this directory")
-        for file in files:
+        for file in _files(path):
             yield from rows(file)
         return
     name = path.name.lower().removesuffix(".gz")
@@ -45,6 +42,24 @@ def rows(path: Path) -> Iterator[Row]:
             yield from _jsonl_rows(path, stream)
         else:
             raise DatasetError(f"{path}: not a known data file ({', '.join(SUFFIXES)})")
+
+
+def row_place(path: Path, index: int) -> str:
+    """Where a row of `rows(path)` stands: of a directory the file, and which row of that."""
+    if path.is_dir():
+        for file in _files(path):
+            inside = sum(1 for _ in rows(file))
+            if index < inside:
+                return f"{file}: row {index}"
+            index -= inside
+    return f"{path}: row {index}"
+
+
+def _files(folder: Path) -> list[Path]:
+    files = sorted(p for p in folder.iterdir() if p.name.lower().endswith(SUFFIXES))
+    if not files:
+        raise DatasetError(f"{folder}: no data files ({', '.join(SUFFIXES)}) in this directory")
+    return files
 
 
 class _Bounded(io.RawIOBase):

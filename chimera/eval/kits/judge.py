@@ -2,14 +2,33 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
+from typing import Generic, TypeVar
 
 from chimera.errors import GraderError
 from chimera.providers import create_provider
 from chimera.providers.meter import Meter, current_meter, metered
 from chimera.types import JSON, Message
+
+DecisionT = TypeVar("DecisionT", bound=Hashable)
+#: How many of a judge's samples must agree; with fewer it is split, which is no verdict.
+NEEDED = 2 / 3
+#: What the options of adapters say of `judge_samples`.
+SAMPLES_TEXT = (
+    "how often the judge is asked; two thirds must agree, else there is no verdict (one sample is "
+    "taken at temperature 0, several at 1)"
+)
+
+
+@dataclass(frozen=True, slots=True)
+class Opinion(Generic[DecisionT]):
+    """What one reply of a judge decides, and why."""
+
+    decision: DecisionT
+    reason: str = ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -22,24 +41,64 @@ class Judge:
     model: str | None
     #: What the option is called that names the model.
     option: str = "judge_model"
+    samples: int = 1
     #: Each question with its instructions and the reply.
     asked: list[JSON] = field(default_factory=list)
+    #: The share of samples behind each decision.
+    agreements: list[float] = field(default_factory=list)
 
-    def ask(self, instructions: str, question: str, *, max_tokens: int | None = None) -> str:
-        """The reply at temperature 0, whatever the agent has used up of its time and tokens."""
+    def decide(
+        self,
+        instructions: str,
+        question: str,
+        read: Callable[[str], Opinion[DecisionT]],
+        *,
+        max_tokens: int | None = None,
+    ) -> Opinion[DecisionT]:
+        """What enough of the samples decide. `read` finds the opinion in a reply, or raises
+        `GraderError`; so does a judge that is split."""
+        opinions: list[Opinion[DecisionT]] = []
+        faults: list[GraderError] = []
+        for sample in range(self.samples):
+            reply = self.ask(instructions, question, max_tokens=max_tokens, sample=sample)
+            try:
+                opinions.append(read(reply))
+            except GraderError as fault:
+                faults.append(fault)
+        if not opinions:
+            raise faults[0]
+        counts = Counter(opinion.decision for opinion in opinions).most_common()
+        decision, agreeing = counts[0]
+        if agreeing < NEEDED * self.samples:
+            told = ", ".join(f"{count} × {other}" for other, count in counts)
+            unread = f", {len(faults)} × no answer" if faults else ""
+            raise GraderError(f"the judge is split: {told}{unread}")
+        self.agreements.append(agreeing / self.samples)
+        return next(opinion for opinion in opinions if opinion.decision == decision)
+
+    def ask(
+        self, instructions: str, question: str, *, max_tokens: int | None = None, sample: int = 0
+    ) -> str:
+        """One reply, whatever the agent has used up of its time and tokens."""
         if self.model is None:
             raise GraderError(
                 f"this needs a judge model: give one with --option {self.option}=SERVICE/MODEL"
             )
         messages = [Message.system(instructions), Message.user(question)]
-        with _own_limits():
+        with _own_limits(sample, self.samples):
             reply = create_provider(self.model).complete(
-                messages, temperature=0.0, max_tokens=max_tokens
+                messages, temperature=0.0 if self.samples == 1 else 1.0, max_tokens=max_tokens
             )
         self.asked.append(
             {"instructions": instructions, "question": question, "reply": reply.content}
         )
         return reply.content
+
+    def metrics(self) -> dict[str, JSON]:
+        """For the verdict: how far several samples agreed where they agreed least."""
+        if self.samples == 1 or not self.agreements:
+            return {}
+        return {"judge_samples": self.samples, "judge_agreement": min(self.agreements)}
 
     def evidence(self) -> dict[str, JSON]:
         """For the verdict: what was asked and answered; nothing when the judge was not needed."""
@@ -47,10 +106,14 @@ class Judge:
 
 
 @contextmanager
-def _own_limits() -> Iterator[None]:
-    """A meter without limits whose calls are still entered in the trial's account."""
+def _own_limits(sample: int, samples: int) -> Iterator[None]:
+    """A meter without limits whose calls are still entered in the trial's account; the samples of
+    a judge are samples of their own to a cache."""
     outer = current_meter()
-    inner = Meter() if outer is None else Meter(budget=outer.budget, sample=outer.sample)
+    if outer is None:
+        inner = Meter(sample=sample)
+    else:
+        inner = Meter(budget=outer.budget, sample=outer.sample * samples + sample)
     try:
         with metered(inner):
             yield

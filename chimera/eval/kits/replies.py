@@ -15,7 +15,9 @@ import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import chain
+from typing import Literal
 
+from chimera.eval.kits.apart import SHORT, Ended, apart
 from chimera.types import JSON
 
 PYTHON_FENCES = frozenset({"", "python", "python3", "py", "py3"})
@@ -144,23 +146,47 @@ class Effort:
 
 def parse_python(code: str) -> ast.Module | None:
     """The syntax tree, or None where this is not Python."""
-    parsed = _parsed(code)
+    parsed = None if _refused(code) else _parsed(code)
     return parsed if isinstance(parsed, ast.Module) else None
+
+
+def parse_expression(code: str) -> ast.Expression | None:
+    """The tree of a single expression, or None where this is none."""
+    parsed = None if _refused(code) else _parsed(code, "eval")
+    return parsed if isinstance(parsed, ast.Expression) else None
 
 
 def syntax_error(code: str) -> SyntaxError | None:
     """What makes this no Python; its line is None where none is to blame."""
-    parsed = _parsed(code)
+    parsed = _refused(code) or _parsed(code)
     return parsed if isinstance(parsed, SyntaxError) else None
 
 
-def _parsed(code: str) -> ast.Module | SyntaxError:
+def _refused(code: str) -> SyntaxError | None:
+    """Why this process does not read a text: it is long, and a worker cannot do it quickly.
+
+    There are texts of 200 kB over which Python's own parser takes all memory, or hours.
+    """
     if len(code) > MAX_PARSED:
         return SyntaxError(f"longer than {MAX_PARSED} characters")
     try:
+        error = apart(first_error, code, seconds=1) if len(code) > SHORT else None
+    except Ended as end:
+        return SyntaxError(f"reading it takes more than {end}")
+    return None if error is None else SyntaxError(error[0], ("", error[1], None, None))
+
+
+def first_error(code: str) -> tuple[str, int | None] | None:
+    """What makes this no Python, and in which line; for a worker."""
+    parsed = _parsed(code)
+    return (parsed.msg, parsed.lineno) if isinstance(parsed, SyntaxError) else None
+
+
+def _parsed(code: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST | SyntaxError:
+    try:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore")  # a candidate's invalid escapes are its own business
-            return ast.parse(code)
+            return ast.parse(code, mode=mode)
     except SyntaxError as error:
         return error
     except (ValueError, RecursionError, MemoryError) as error:

@@ -27,6 +27,7 @@ class BenchmarkStatus:
     nothing: str = "–"
     mutants: str = "–"
     note: str = ""
+    judge: str = ""  # what the judge model made of references and of wrong answers
 
 
 def benchmark_states() -> list[BenchmarkStatus]:
@@ -60,7 +61,18 @@ def _state(adapter: Benchmark[Any]) -> BenchmarkStatus:
         nothing=f"{passed}/{nothing['graded']}",
         mutants=f"{mutants['as_due']}/{counted}" if counted else "–",
         note=content.get("note", ""),
+        judge=_judge(content.get("judge")),
     )
+
+
+def _judge(counts: dict[str, Any] | None) -> str:
+    if counts is None:
+        return ""
+    accepted, refused = (
+        f"{counts[took]}/{counts[of]}"
+        for took, of in (("gold_accepted", "gold"), ("wrong_refused", "wrong"))
+    )
+    return f"the judge accepts {accepted} references and refuses {refused} wrong answers"
 
 
 def markdown_table(states: Iterable[BenchmarkStatus]) -> str:
@@ -71,7 +83,8 @@ def markdown_table(states: Iterable[BenchmarkStatus]) -> str:
     ]
     lines += [
         f"| [{s.slug}](benchmarks/{s.slug}.md) | {s.state} | {s.tasks} | {s.covers} | {s.gold} "
-        f"| {s.no_verdict} | {s.nothing} | {s.mutants} | {s.graded_as} | {s.note} |"
+        f"| {s.no_verdict} | {s.nothing} | {s.mutants} | {s.graded_as} "
+        f"| {'; '.join(filter(None, (s.note, s.judge)))} |"
         for s in states
     ]
     return "\n".join(lines) + "\n"

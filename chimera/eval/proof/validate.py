@@ -15,14 +15,13 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.controls import WHOLE, Controls, Untouched, machine_store, tests_of
 from chimera.eval.submitters import NopAgent, OracleAgent, Stored
+from chimera.eval.timing import SLOW_SECONDS, tests_speed
 from chimera.eval.trial import TrialSpec, run_trial
 from chimera.eval.values import Submission, TrialRecord
 from chimera.eval.workers import ThreadExecutor, results
 
 Answer = Literal["gold", "empty", "mutant"]
 ANSWERS: tuple[Answer, ...] = ("gold", "empty", "mutant")
-#: A reference that takes longer is marked: limits of time may decide such tasks.
-SLOW_SECONDS = 60.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +30,8 @@ class Check:
 
     `equivalent` is a mutant that passed and behaves like the gold on further inputs as well, and
     `rewarded` an empty answer to a task that asks for nothing. `unstable` are tests that passed in
-    some of several runs: in how many, of how many. `metrics` are the verdict's.
+    some of several runs: in how many, of how many. `timed` says that the task's tests look at a
+    clock. `metrics` are the verdict's. `judged`: a model was asked.
     """
 
     task_id: str
@@ -44,7 +44,9 @@ class Check:
     rewarded: bool = False
     unstable: Mapping[str, tuple[int, int]] = field(default_factory=dict)
     seconds: float = 0.0
+    timed: bool = False
     metrics: Mapping[str, Any] = field(default_factory=dict)
+    judged: bool = False
 
     @property
     def as_due(self) -> bool:
@@ -94,9 +96,24 @@ class Report:
                 for c in self.of("gold")
                 if c.seconds > SLOW_SECONDS
             ],
+            "timed": [check.task_id for check in self.of("gold") if check.timed],
             **({"repeat": self.repeat, "unstable": self._unstable()} if self.repeat > 1 else {}),
             **self._twins(),
+            **self._judge(),
         }
+
+    def _judge(self) -> dict[str, Any]:
+        """What the judge model made of reference answers and of wrong ones, where one decides."""
+        asked = [check for check in self.checks if check.judged]
+        gold = [check for check in asked if check.answer == "gold"]
+        counts = {
+            "gold": len(gold),
+            "gold_accepted": sum(check.status == "passed" for check in gold),
+            "wrong": len(asked) - len(gold),
+            "wrong_refused": sum(c.status == "failed" for c in asked if c.answer != "gold"),
+            "no_verdict": sum(check.status == "error" for check in asked),
+        }
+        return {"judge": counts} if asked else {}
 
     def _unstable(self) -> list[dict[str, Any]]:
         return [
@@ -198,12 +215,14 @@ def _check(job: _Job, controls: Controls) -> Check:
         record.why,
         submission.text,
         metrics=record.verdict.metrics if record.verdict else {},
+        judged=bool(record.calls),
         equivalent=job.answer == "mutant"
         and record.passed
         and benchmark.behaves_like_gold(task, submission),
         rewarded=job.answer == "empty" and benchmark.nothing_is_right(task),
         unstable=unstable,
         seconds=record.duration,
+        timed=tests_speed(benchmark, task),
     )
 
 

@@ -16,7 +16,7 @@ import msgspec
 from chimera import __version__
 from chimera.eval.runs.result import EvalResult, TaskEvalResult
 from chimera.eval.runs.store import Count, RunStore
-from chimera.text import first_line, one_line
+from chimera.text import first_line, markdown, one_line
 from chimera.types import JSON
 
 #: GitHub shows ten annotations of a step at the most.
@@ -32,11 +32,11 @@ def junit(store: RunStore) -> Iterator[str]:
     name = _attribute(result.benchmark)
     counts = (
         f'tests="{result.total + result.not_run}" failures="{result.failed}" '
-        f'errors="{result.errored}" skipped="{result.not_run}" time="{_seconds(store):.3f}"'
+        f'errors="{result.errored}" time="{_seconds(store):.3f}"'
     )
     yield '<?xml version="1.0" encoding="UTF-8"?>'
     yield f'<testsuites name="chimera" {counts}>'
-    yield f"<testsuite name={name} {counts}>"
+    yield f'<testsuite name={name} {counts} skipped="{result.not_run}">'
     for trial in result.iter_results():
         yield from _test_case(trial, name)
     for task, sample in _not_run(store):
@@ -93,7 +93,13 @@ def _ctrf_test(trial: TaskEvalResult) -> dict[str, JSON]:
         "status": _CTRF_STATUS[trial.status],
         "duration": round(1000 * trial.duration),
         "rawStatus": trial.status,
-        "extra": {"score": trial.score, "cost": trial.cost, "metrics": trial.metrics},
+        "extra": {
+            "score": trial.score,
+            "cost": trial.cost,
+            "metrics": trial.metrics,
+            "uninformative": trial.uninformative,
+            "uncontrolled": trial.uncontrolled,
+        },
     }
     if trial.why:
         test |= {"message": first_line(trial.why), "trace": trial.why}
@@ -121,17 +127,17 @@ def step_summary(result: EvalResult, headline: str) -> str:
         "cost": cost,
         "run": Path(result.store.path).name,
     }
-    lines = [f"### {_markdown(headline)}", "", "| | |", "|---|---|"]
-    lines += [f"| {name} | {_markdown(str(value))} |" for name, value in rows.items()]
+    lines = [f"### {markdown(headline)}", "", "| | |", "|---|---|"]
+    lines += [f"| {name} | {markdown(str(value))} |" for name, value in rows.items()]
     reasons = result.reasons()
     if reasons:
         lines += ["", "| times | why not |", "|---|---|"]
-        lines += [f"| {count} | {_markdown(reason)} |" for reason, count in reasons]
+        lines += [f"| {count} | {markdown(reason)} |" for reason, count in reasons]
     return "\n".join(lines) + "\n\n"
 
 
 def _title(task: str, sample: int) -> str:
-    return f"{task}#{sample}" if sample else task
+    return f"{task}#{sample}" if sample else task or "(no name)"
 
 
 def _not_run(store: RunStore) -> Iterator[tuple[str, int]]:
@@ -162,8 +168,3 @@ def _attribute(text: str) -> str:
 
 def _command_text(text: str) -> str:
     return text.replace("%", "%25").replace("\r", "%0D").replace("\n", "%0A")
-
-
-def _markdown(text: str) -> str:
-    """Text that is shown as it is: no markup, no mention, no cell of its own."""
-    return re.sub(r"[\\`*_{}\[\]()#+!|~@:<>-]", lambda sign: f"&#{ord(sign[0])};", one_line(text))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from itertools import combinations
 from pathlib import Path
@@ -14,6 +14,7 @@ from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.eval.runs.result import benchmark_of
 from chimera.eval.runs.store import Finite, RunStore, Seconds, StoredStatus
+from chimera.eval.values import content_digest
 from chimera.text import one_line
 from chimera.types import JSON
 
@@ -86,11 +87,14 @@ class RunScores:
 
 
 def basis_of(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
+    """By what a run was judged: as it was made, or when it was graded again."""
     identity, dataset = manifest.get("identity", {}), manifest.get("dataset")
+    again = manifest.get("graded_again")
     return {
         "data set": dataset.get("sha256") if isinstance(dataset, Mapping) else None,
         "grader": identity.get("grader"),
         "options": identity.get("options"),
+        **(again if isinstance(again, Mapping) else {}),
     }
 
 
@@ -117,11 +121,13 @@ class Pair:
     second: int
     paired: stats.PairedComparison
     adjusted: float  # the p-value after Holm's correction for all pairs
+    #: The same, whatever the trials without a verdict were.
+    sure: float
     bounds: stats.Interval  # of the difference, by what trials without a verdict could have been
 
     @property
     def differs(self) -> bool:
-        return self.adjusted <= ALPHA
+        return self.sure <= ALPHA
 
 
 @dataclass(frozen=True, slots=True)
@@ -157,8 +163,14 @@ class Comparison:
 def _conclusion_of_two(pair: Pair, names: Sequence[str]) -> str:
     paired = pair.paired
     low, high = paired.interval
+    better, worse = (1, 0) if paired.difference > 0 else (0, 1)
+    if pair.adjusted <= ALPHA < pair.sure:
+        return (
+            f"{names[better]} passed more than {names[worse]} ({abs(paired.difference):.1%}; "
+            f"p = {paired.p_value:.2g}), but the trials without a verdict could turn this "
+            f"({pair.bounds[0]:+.1%} to {pair.bounds[1]:+.1%})."
+        )
     if pair.differs:
-        better, worse = (1, 0) if paired.difference > 0 else (0, 1)
         sign = 1 if better else -1
         ends = sorted((sign * low, sign * high))
         return (
@@ -179,6 +191,12 @@ def read_scores(paths: Sequence[Path]) -> list[RunScores]:
     for path in paths:
         with RunStore(path) as store:
             scores.append(RunScores.of(store))
+    stems = [run.name for run in scores]
+    if len(set(stems)) < len(set(paths)):  # a sentence on two runs of one name says nothing
+        scores = [
+            replace(run, name=str(path) if stems.count(run.name) > 1 else run.name)
+            for run, path in zip(scores, paths, strict=True)
+        ]
     names = list(dict.fromkeys(run.benchmark for run in scores))
     if len(names) > 1:
         raise UsageError(f"these are runs of different benchmarks: {', '.join(names)}")
@@ -191,21 +209,27 @@ def compare_runs(runs: Sequence[RunScores]) -> Comparison:
     pairs = list(combinations(range(len(runs)), 2))
     compared = [aligned.compare(a, b) for a, b in pairs]
     adjusted = stats.holm([paired.p_value for paired in compared])
-    beaten = _beaten(pairs, compared, len(runs))
+    doubts = [aligned.doubt(a, b, paired) for (a, b), paired in zip(pairs, compared, strict=True)]
+    beaten = _beaten(pairs, compared, doubts, len(runs))
     return Comparison(
         tasks=len(aligned.tasks),
         left_out=tuple(len(run.tasks) - len(aligned.tasks) for run in runs),
         runs=tuple(aligned.rate(i, among_best=i not in beaten) for i in range(len(runs))),
         pairs=tuple(
-            Pair(a, b, paired, p, aligned.difference_bounds(a, b))
-            for (a, b), paired, p in zip(pairs, compared, adjusted, strict=True)
+            Pair(a, b, paired, p, sure, aligned.difference_bounds(a, b))
+            for (a, b), paired, p, sure in zip(
+                pairs, compared, adjusted, stats.holm(doubts), strict=True
+            )
         ),
         notes=tuple(notes_on(runs)),
     )
 
 
 def _beaten(
-    pairs: Sequence[tuple[int, int]], compared: Sequence[stats.PairedComparison], runs: int
+    pairs: Sequence[tuple[int, int]],
+    compared: Sequence[stats.PairedComparison],
+    doubts: Sequence[float],
+    runs: int,
 ) -> set[int]:
     """The runs that another one is better than, beyond doubt.
 
@@ -214,8 +238,8 @@ def _beaten(
     """
     return {
         a if paired.difference > 0 else b
-        for (a, b), paired in zip(pairs, compared, strict=True)
-        if paired.difference and paired.p_value * (runs - 1) <= ALPHA
+        for (a, b), paired, doubt in zip(pairs, compared, doubts, strict=True)
+        if doubt * (runs - 1) <= ALPHA
     }
 
 
@@ -231,6 +255,7 @@ class _Aligned:
             raise UsageError("the runs have no task in common")
         self.counts = [[run.tasks[task] for task in self.tasks] for run in runs]
         self.rates = [[count.rate for count in counts] for counts in self.counts]
+        self.highest = [[count.highest_rate for count in counts] for counts in self.counts]
 
     def compare(self, first: int, second: int) -> stats.PairedComparison:
         return stats.compare_aligned(self.tasks, self.rates[first], self.rates[second])
@@ -238,21 +263,35 @@ class _Aligned:
     @cached_property
     def bounds(self) -> list[stats.Interval]:
         return [
-            (_mean(rates), _mean([count.highest_rate for count in counts]))
-            for counts, rates in zip(self.counts, self.rates, strict=True)
+            (_mean(rates), _mean(highest))
+            for rates, highest in zip(self.rates, self.highest, strict=True)
         ]
+
+    def doubt(self, first: int, second: int, paired: stats.PairedComparison) -> float:
+        """The p-value if trials without a verdict speak against the run that passed more."""
+        if not paired.difference:
+            return 1.0
+        if self.rates[first] == self.highest[first] and self.rates[second] == self.highest[second]:
+            return paired.p_value
+        if paired.difference > 0:
+            lower, upper = self.highest[first], self.rates[second]
+        else:
+            lower, upper = self.highest[second], self.rates[first]
+        if _mean(upper) <= _mean(lower):
+            return 1.0
+        return max(paired.p_value, stats.paired_p_value(lower, upper))
 
     def difference_bounds(self, first: int, second: int) -> stats.Interval:
         a, b = self.bounds[first], self.bounds[second]
         return (b[0] - a[1], b[1] - a[0])
 
     def rate(self, place: int, *, among_best: bool) -> RunRate:
-        run, rates = self.runs[place], self.rates[place]
+        run, rates, highest = self.runs[place], self.rates[place], self.highest[place]
         return RunRate(
             name=run.name,
             who=run.who,
             rate=_mean(rates),
-            interval=_rate_interval(rates),
+            interval=(_rate_interval(rates)[0], _rate_interval(highest)[1]),
             bounds=self.bounds[place],
             without_verdict=sum(count.without_verdict for count in self.counts[place]),
             cost=run.cost,
@@ -273,22 +312,28 @@ def _mean(values: Sequence[float]) -> float:
 
 def notes_on(runs: Sequence[RunScores]) -> list[str]:
     """What a reader must know before believing the numbers."""
-    notes = []
-    for what in ("data set", "grader", "options"):
-        known = [repr(run.basis[what]) for run in runs if run.basis and run.basis[what]]
-        if len(set(known)) > 1:
-            notes.append(f"the runs differ in their {what}: scores may not be comparable")
-    notes += [
+    return differences(runs) + [
         f"{one_line(run.name)}: {run.not_run} planned trials were not run"
         for run in runs
         if run.not_run
     ]
+
+
+def differences(runs: Sequence[RunScores]) -> list[str]:
+    """What the runs were not judged alike by; of what only some runs say, that it is not known."""
+    notes = []
+    for what in ("data set", "grader", "options"):
+        known = [(run.basis or {}).get(what) for run in runs]
+        if len({content_digest(value) for value in known if value is not None}) > 1:
+            notes.append(f"the runs differ in their {what}: scores may not be comparable")
+        elif None in known and any(value is not None for value in known):
+            notes.append(f"the {what} of some of the runs is not known")
     return notes
 
 
 @dataclass(frozen=True, slots=True)
 class Gate:
-    """Whether candidates may pass; None when trials without a verdict decide that."""
+    """Whether candidates may pass; None when the runs do not show that."""
 
     passed: bool | None
     reasons: tuple[str, ...]
@@ -299,7 +344,8 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
 
     Without a margin it fails on a significant regression (one-sided, Holm over the candidates).
     With one, it passes only when each candidate is shown to be worse by less than the margin. It
-    is decided twice: by what trials without a verdict could have been, for and against.
+    is decided twice: by what trials without a verdict could have been, for and against. Runs that
+    were not judged alike, or not run whole, decide nothing.
     """
     aligned = _Aligned(runs)
     worst, reasons = _gated(aligned, margin, alpha, first=_highest, other=_lowest)
@@ -307,8 +353,8 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
         best, _ = _gated(aligned, margin, alpha, first=_lowest, other=_highest)
         if worst != best:
             return Gate(None, (*reasons, "trials without a verdict could turn this"))
-    incomplete = [f"{one_line(run.name)}: {run.not_run} not run" for run in runs if run.not_run]
-    return Gate(None, (*reasons, *incomplete)) if incomplete else Gate(worst, tuple(reasons))
+    doubts = notes_on(runs)
+    return Gate(None, (*reasons, *doubts)) if doubts else Gate(worst, tuple(reasons))
 
 
 Rate = Callable[[TaskCounts], float]

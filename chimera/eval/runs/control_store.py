@@ -9,13 +9,16 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple
+from typing import Annotated, Any, Literal, NamedTuple, TypeVar
 
+import msgspec
 from msgspec import Meta
 
 from chimera.cache import cache_dir
 from chimera.errors import UsageError
 from chimera.eval.values import Control
+
+RowT = TypeVar("RowT")
 
 SCHEMA = """
 CREATE TABLE controls (
@@ -61,7 +64,10 @@ def row_of(control: Control) -> ControlRow:
 
 
 class ControlStore:
-    """Controls in one SQLite file; safe for many threads and processes."""
+    """Controls in one SQLite file; safe for many threads and processes.
+
+    A `UsageError` says that the file is damaged, or not one of ours.
+    """
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -77,7 +83,7 @@ class ControlStore:
             for schema in (SCHEMA, UNSTABLE):
                 self._execute(schema.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))
         except (OSError, sqlite3.Error) as error:
-            raise UsageError(f"the file of controls {path} cannot be used: {error}") from None
+            raise self._unusable(error) from None
 
     @staticmethod
     def here() -> ControlStore:
@@ -116,18 +122,33 @@ class ControlStore:
     def unstable(self, identity: str) -> dict[str, tuple[int, int]]:
         """Tests that passed in some of several runs: in how many of how many."""
         query = "SELECT test, passes, runs FROM unstable WHERE identity = ? ORDER BY test"
-        return {test: (passes, runs) for test, passes, runs in self._execute(query, (identity,))}
+        rows = self._checked(tuple[str, int, int], self._execute(query, (identity,)))
+        return {test: (passes, runs) for test, passes, runs in rows}
 
     def put_unstable(self, identity: str, tests: Mapping[str, tuple[int, int]]) -> None:
         """Take the place of all that was known of the tests of an identity."""
         self._execute("DELETE FROM unstable WHERE identity = ?", (identity,))
         for test, (passes, runs) in tests.items():
-            self._execute("INSERT INTO unstable VALUES (?,?,?,?)", (identity, test, runs, passes))
+            self._execute(
+                "INSERT OR REPLACE INTO unstable VALUES (?,?,?,?)", (identity, test, runs, passes)
+            )
 
     def _select(self, where: str, arguments: Sequence[Any]) -> list[Control]:
         rows = self._execute(f"SELECT {COLUMNS} FROM controls WHERE {where}", arguments)
-        return [ControlRow(*row).control() for row in rows]
+        return [row.control() for row in self._checked(ControlRow, rows)]
+
+    def _checked(self, kind: type[RowT], rows: list[tuple[Any, ...]]) -> list[RowT]:
+        try:
+            return msgspec.convert(rows, list[kind])  # type: ignore[valid-type]
+        except msgspec.ValidationError as error:
+            raise self._unusable(error) from None
 
     def _execute(self, query: str, arguments: Sequence[Any] = ()) -> list[tuple[Any, ...]]:
-        with self._lock:
-            return self._connection.execute(query, arguments).fetchall()
+        try:
+            with self._lock:
+                return self._connection.execute(query, arguments).fetchall()
+        except (sqlite3.Error, UnicodeError) as error:
+            raise self._unusable(error) from None
+
+    def _unusable(self, error: Exception) -> UsageError:
+        return UsageError(f"the file of controls {self.path} cannot be used: {error}")

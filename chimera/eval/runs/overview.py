@@ -10,8 +10,10 @@ from pathlib import Path
 
 from chimera.errors import UsageError
 from chimera.eval.runs import stats
+from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
+from chimera.eval.values import content_digest
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,6 +35,8 @@ class RunSummary:
     interval: stats.Interval | None
     bounds: stats.Interval
     cost: float | None
+    #: What must be the same for rates to be comparable: tasks, data set, grader, options.
+    basis: str = ""
 
     @classmethod
     def of(cls, store: RunStore) -> RunSummary:
@@ -50,9 +54,10 @@ class RunSummary:
             not_run=result.not_run,
             planned=result.planned,
             rate=result.pass_rate,
-            interval=result.interval if result.total else None,
+            interval=result.outer_interval,
             bounds=result.bounds,
             cost=result.total_cost,
+            basis=content_digest([basis_of(manifest), sorted(result.samples_by_task())]),
         )
 
     @property
@@ -109,6 +114,8 @@ class Table:
 
     benchmarks: tuple[str, ...]
     rows: tuple[tuple[str, tuple[RunSummary | None, ...]], ...]
+    #: Runs that were not judged as the first one of their column was.
+    unlike: tuple[str, ...] = ()
 
 
 def table_of(runs: Sequence[RunSummary]) -> Table:
@@ -120,4 +127,11 @@ def table_of(runs: Sequence[RunSummary]) -> Table:
     people = list(dict.fromkeys(run.who for run in runs))
     rows = [(who, tuple(cells.get((who, name)) for name in benchmarks)) for who in people]
     rows.sort(key=lambda row: [-(run.rate or 0.0) if run else 1.0 for run in row[1]])
-    return Table(benchmarks, tuple(rows))
+    first: dict[str, str] = {}
+    unlike = [
+        run.run
+        for _, runs_of_one in rows
+        for run in runs_of_one
+        if run is not None and first.setdefault(run.benchmark, run.basis) != run.basis
+    ]
+    return Table(benchmarks, tuple(rows), tuple(unlike))

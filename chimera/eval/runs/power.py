@@ -28,9 +28,12 @@ class Spread:
 
 
 def spread_of_rates(first: float, second: float) -> Spread:
-    """The most there can be without pairing: the two runs solve tasks independently."""
+    """Two runs that solve tasks independently of each other: pairing helps nothing, nor do samples.
+
+    More is needed only by runs that solve opposite tasks.
+    """
     variance = first * (1 - first) + second * (1 - second)
-    return Spread(0.0, variance, "independent runs, all variance between samples")
+    return Spread(variance, 0.0, "independent runs; more samples are not counted as a help")
 
 
 def spread_of_runs(

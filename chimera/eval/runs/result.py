@@ -89,8 +89,9 @@ class TaskEvalResult:
 class EvalResult:
     """Counts of a run; `results` and everything per task are read from the store when asked for.
 
-    `pass_rate` is passed / total, so that an error never raises it; the interval is over verdicts.
-    Without a verdict there is neither. `spent` is what the run paid, with what was paid for trials
+    `pass_rate` is passed / total, so that an error never raises it; the interval is over verdicts,
+    and the outer one has room for what the others could have been. Without a verdict there is
+    neither. `spent` is what the run paid, with what was paid for trials
     that were killed, of which nothing else is stored.
     """
 
@@ -111,6 +112,9 @@ class EvalResult:
     rewarding_nothing: int = 0
     #: Verdicts that no known answer stands behind.
     uncontrolled: int = 0
+    #: From where the interval begins if all trials without a verdict failed to where it ends if all
+    #: passed: the one to be shown beside `pass_rate`.
+    outer_interval: stats.Interval | None = None
 
     @classmethod
     def of(
@@ -138,6 +142,7 @@ class EvalResult:
         uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
+        interval, outer_interval = _intervals(store)
         return cls(
             benchmark=benchmark or benchmark_of(manifest),
             total=total,
@@ -148,7 +153,8 @@ class EvalResult:
             total_cost=None if unknown else cost,
             usage=usage,
             spent=store.spent(),
-            interval=_interval(store),
+            interval=interval,
+            outer_interval=outer_interval,
             uninformative=rewarded["passed"],
             rewarding_nothing=rewarded.total(),
             uncontrolled=uncontrolled,
@@ -177,6 +183,11 @@ class EvalResult:
     def inexact(self) -> int:
         """Verdicts on files that are not known to be the base commit's."""
         return sum(bool(metrics.get("inexact")) for _, metrics in self._metrics("inexact"))
+
+    @property
+    def timed(self) -> int:
+        """Fails that the speed of a machine may have decided."""
+        return sum(bool(metrics.get("timed")) for _, metrics in self._metrics("timed"))
 
     @property
     def not_run(self) -> int:
@@ -240,9 +251,9 @@ class EvalResult:
         counts = f"{self.passed} passed, {self.failed} failed, {self.errored} without a verdict"
         if self.not_run:
             counts += f", {self.not_run} not run"
-        if self.pass_rate is None or self.interval is None:
+        if self.pass_rate is None or self.outer_interval is None:
             return f"no verdicts ({counts})"
-        low, high = self.interval
+        low, high = self.outer_interval
         return f"{self.pass_rate:.1%} passed ({counts}; 95% interval {low:.1%} to {high:.1%})"
 
     def _repr_html_(self) -> str:
@@ -257,7 +268,7 @@ class EvalResult:
 
     def samples_by_task(self) -> dict[str, tuple[int, int]]:
         """task → (trials, trials passed); a trial without a verdict has not passed."""
-        return {task: (count, passed) for task, count, passed in _by_task(self.store)}
+        return {task: (count, passed) for task, count, passed, _ in _by_task(self.store)}
 
     def pass_at(self, k: int) -> float | None:
         """Mean pass@k over tasks, errors as not passed; None unless every task has k trials."""
@@ -321,8 +332,10 @@ class EvalResult:
             "informative_pass_rate": self.informative_pass_rate,
             "uncontrolled": self.uncontrolled,
             "inexact": self.inexact,
+            "timed": self.timed,
             "pass_rate": self.pass_rate,
             "interval": None if self.interval is None else list(self.interval),
+            "outer_interval": None if self.outer_interval is None else list(self.outer_interval),
             "bounds": list(self.bounds),
             "corrected_pass_rate": self.corrected_pass_rate,
             "total_cost": self.total_cost,
@@ -372,24 +385,19 @@ def benchmark_of(manifest: Mapping[str, JSON]) -> str:
     return str(manifest.get("identity", {}).get("benchmark", "?"))
 
 
-def _by_task(
-    store: RunStore, query: str = "SELECT task_id, status FROM trials"
-) -> Iterator[tuple[str, int, int]]:
-    """Each task with its trials and how many of them passed."""
-    rows = store.rows(tuple[str, str], f"{query} ORDER BY task_id")
+def _by_task(store: RunStore) -> Iterator[tuple[str, int, int, int]]:
+    """Each task with its trials, how many of them passed, and how many have no verdict."""
+    rows = store.rows(tuple[str, str], "SELECT task_id, status FROM trials ORDER BY task_id")
     for task, trials in groupby(rows, key=itemgetter(0)):
-        passed = [status == "passed" for _, status in trials]
-        yield task, len(passed), sum(passed)
+        found = Counter(status for _, status in trials)
+        yield task, found.total(), found["passed"], found["error"] + found["submitted"]
 
 
-def _interval(store: RunStore) -> stats.Interval | None:
-    """Over verdicts: Wilson's for one sample a task, else one over whole tasks."""
-    query = "SELECT task_id, status FROM trials WHERE status IN ('passed', 'failed')"
-    tasks = [(count, passes) for _, count, passes in _by_task(store, query)]
-    if not tasks:
-        return None
-    if all(count == 1 for count, _ in tasks):
-        return stats.wilson(sum(passes for _, passes in tasks), len(tasks))
-    return stats.clustered_bootstrap(
-        [[1.0] * passes + [0.0] * (count - passes) for count, passes in tasks]
-    )
+def _intervals(store: RunStore) -> tuple[stats.Interval | None, stats.Interval | None]:
+    """Over verdicts; and over all trials, whatever those without a verdict were."""
+    counts = [count for _, *count in _by_task(store)]
+    judged = [(trials - unknown, passed) for trials, passed, unknown in counts if trials > unknown]
+    inner = stats.rate_interval(judged)
+    if inner is None or not any(unknown for _, _, unknown in counts):
+        return inner, inner
+    return inner, stats.outer_interval(counts)

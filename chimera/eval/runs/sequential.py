@@ -29,9 +29,11 @@ class _Wealth:
     def __post_init__(self) -> None:
         self.logs = [0.0] * len(self.bets)
 
-    def add(self, gain: float) -> None:
+    def add(self, least: float, most: float) -> None:
+        """A gain between two numbers; every bet has what is worst for it."""
         self.logs = [
-            log + math.log1p(bet * gain) for log, bet in zip(self.logs, self.bets, strict=True)
+            log + math.log1p(bet * (least if bet > 0 else most))
+            for log, bet in zip(self.logs, self.bets, strict=True)
         ]
 
     @property
@@ -45,12 +47,13 @@ class SequentialTest:
     """Takes the differences of tasks in the order of the run and says when they have decided.
 
     `better` or `worse` is claimed with a chance of at most `alpha` when the runs are equally
-    good, and `equivalent` when they differ by `margin` or more; however often it is asked.
+    good, and `equivalent` when they differ by `margin` or more; however often it is asked, and
+    whatever the trials without a verdict were.
     """
 
     def __init__(self, *, alpha: float = 0.05, margin: float | None = None) -> None:
         self.alpha, self.margin = alpha, margin
-        self.tasks, self.total = 0, 0.0
+        self.tasks, self.least, self.most = 0, 0.0, 0.0
         self.decision: Decision | None = None
         # Both directions share one wealth: a mean of 0 in the whole list of tasks then draws it
         # back also when what was seen of the list by chance lies on one side.
@@ -58,25 +61,29 @@ class SequentialTest:
         largest = 1 / (1 - margin) if margin is not None else 0.0
         self._within = tuple(_Wealth(tuple(bet * largest for bet in BETS)) for _ in range(2))
 
-    def add(self, difference: float) -> Decision | None:
-        """A further task's rate less that of the run it is compared with."""
-        if not -1 <= difference <= 1:
-            raise ValueError(f"a difference of rates lies between -1 and 1, got {difference}")
+    def add(self, least: float, most: float | None = None) -> Decision | None:
+        """A further task's rate less that of the run it is compared with.
+
+        Where trials have no verdict that is not known: it lies from `least` to `most`.
+        """
+        most = least if most is None else most
+        if not -1 <= least <= most <= 1:
+            raise ValueError(f"a difference of rates lies between -1 and 1, got {least}, {most}")
         if self.decision is not None:
             return self.decision
-        self.tasks, self.total = self.tasks + 1, self.total + difference
-        self._differ.add(difference)
+        self.tasks, self.least, self.most = self.tasks + 1, self.least + least, self.most + most
+        self._differ.add(least, most)
         if self.margin is not None:
             below, above = self._within
-            below.add(self.margin - difference)
-            above.add(self.margin + difference)
+            below.add(self.margin - most, self.margin - least)
+            above.add(self.margin + least, self.margin + most)
         self.decision = self._decide()
         return self.decision
 
     def _decide(self) -> Decision | None:
         enough = -math.log(self.alpha)
-        if self._differ.log >= enough:
-            return "better" if self.total > 0 else "worse"
+        if self._differ.log >= enough and (self.least > 0 or self.most < 0):
+            return "better" if self.least > 0 else "worse"
         if self.margin is not None and all(side.log >= enough for side in self._within):
             return "equivalent"
         return None
@@ -101,8 +108,9 @@ class SequentialTest:
         )
 
     def __str__(self) -> str:
-        mean = self.total / self.tasks if self.tasks else 0.0
-        state = f"{mean:+.1%} over {self.tasks} tasks, evidence {self.evidence:.3g} : 1"
+        least, most = (total / max(1, self.tasks) for total in (self.least, self.most))
+        mean = f"{least:+.1%}" + (f" to {most:+.1%}" if most > least else "")
+        state = f"{mean} over {self.tasks} tasks, evidence {self.evidence:.3g} : 1"
         words = {
             "better": "decided: better",
             "worse": "decided: worse",
@@ -118,7 +126,7 @@ def lot(task_id: str, seed: int) -> bytes:
 
 
 class UntilDecided:
-    """Runs `test` while a run goes on, against the rates of an earlier one.
+    """Runs `test` while a run goes on, against the rates of an earlier one, least and most.
 
     What ends early is easy, or fails at once: taken as it comes, the first tasks would not be a
     random choice of all. So a task waits for those before it in `order`, and for its samples.
@@ -127,7 +135,7 @@ class UntilDecided:
     def __init__(
         self,
         test: SequentialTest,
-        against: Mapping[str, float],
+        against: Mapping[str, tuple[float, float]],
         order: Iterable[str],
         *,
         samples: int = 1,
@@ -136,15 +144,17 @@ class UntilDecided:
         self._against = against
         self._order = iter([task for task in order if task in against])
         self._samples = samples
-        self._waiting: dict[str, dict[int, bool]] = {}
+        self._waiting: dict[str, dict[int, bool | None]] = {}
         self._next = next(self._order, None)
 
-    def add(self, task_id: str, sample: int, *, passed: bool) -> str | None:
-        """A trial has ended; why no more are needed, once that is so."""
+    def add(self, task_id: str, sample: int, *, passed: bool | None) -> str | None:
+        """A trial has ended, without a verdict if None; why no more are needed, once that is so."""
         self._waiting.setdefault(task_id, {})[sample] = passed
         while self._next is not None and len(self._waiting.get(self._next, ())) >= self._samples:
-            outcomes = self._waiting.pop(self._next).values()
-            self.test.add(sum(outcomes) / len(outcomes) - self._against[self._next])
+            outcomes = list(self._waiting.pop(self._next).values())
+            least, most = self._against[self._next]
+            passes, unknown = outcomes.count(True), outcomes.count(None)
+            self.test.add(passes / len(outcomes) - most, (passes + unknown) / len(outcomes) - least)
             self._next = next(self._order, None)
         return self.reason
 

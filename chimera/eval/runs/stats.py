@@ -198,6 +198,22 @@ def _signed_sum(values: Sequence[float]) -> Callable[[int], float]:
     )
 
 
+def rate_interval(tasks: Sequence[tuple[int, int]]) -> Interval | None:
+    """Of a pass rate, by (trials, passed) of each task: Wilson's where each was tried once."""
+    if not tasks:
+        return None
+    if all(trials == 1 for trials, _ in tasks):
+        return wilson(sum(passed for _, passed in tasks), len(tasks))
+    return clustered_bootstrap([[1.0] * c + [0.0] * (n - c) for n, c in tasks])
+
+
+def outer_interval(tasks: Sequence[Sequence[int]]) -> Interval | None:
+    """The same of (trials, passed, without a verdict): from all of these failed to all passed."""
+    lowest = rate_interval([(n, c) for n, c, _ in tasks])
+    highest = rate_interval([(n, c + unknown) for n, c, unknown in tasks])
+    return lowest and highest and (lowest[0], highest[1])
+
+
 def coverage_bounds(passed: int, total: int, without_verdict: int) -> Interval:
     """The pass rate if every trial without a verdict had failed, and if every one had passed."""
     if total == 0:
@@ -312,8 +328,7 @@ def compare_aligned(
     differences = [b - a for a, b in zip(first, second, strict=True)]
     only_first = tuple(task for task, d in zip(tasks, differences, strict=True) if d < 0)
     only_second = tuple(task for task, d in zip(tasks, differences, strict=True) if d > 0)
-    binary = all(value in (0.0, 1.0) for values in (first, second) for value in values)
-    mcnemar = mcnemar_exact(len(only_first), len(only_second)) if binary else None
+    p_value = paired_p_value(first, second, seed=seed)
     return PairedComparison(
         tasks=len(tasks),
         first_rate=fmean(first) if tasks else 0.0,
@@ -323,9 +338,21 @@ def compare_aligned(
         difference=fmean(differences) if tasks else 0.0,
         deviation=deviation(differences),
         interval=paired_interval(differences, confidence=confidence, seed=seed),
-        mcnemar=mcnemar,
-        permutation=paired_permutation(differences, seed=seed) if mcnemar is None else mcnemar,
+        mcnemar=p_value if _are_binary(first, second) else None,
+        permutation=p_value,
     )
+
+
+def paired_p_value(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> float:
+    """Two-sided, that two runs are equally good at each task: McNemar's, or by flipping signs."""
+    differences = [b - a for a, b in zip(first, second, strict=True)]
+    if _are_binary(first, second):
+        return mcnemar_exact(sum(d < 0 for d in differences), sum(d > 0 for d in differences))
+    return paired_permutation(differences, seed=seed)
+
+
+def _are_binary(*runs: Sequence[float]) -> bool:
+    return all(value in (0.0, 1.0) for values in runs for value in values)
 
 
 def deviation(values: Sequence[float]) -> float:

@@ -395,17 +395,17 @@ class RunStore:
                 (trial, number, *_checked(apart, _Apart)),
             )
 
-    def replace_verdict(
-        self, record: TrialRecord, verdict: Verdict, control: TrialControls | None = None
-    ) -> None:
-        """Put a newer verdict in the place of a stored trial's."""
-        graded = storable_value(replace(record, verdict=verdict, error=None, control=control))
+    def replace_outcome(self, record: TrialRecord, newer: TrialRecord) -> None:
+        """Put what a newer record decides, or why it decides nothing, in a stored one's place."""
+        graded = storable_value(
+            replace(record, verdict=newer.verdict, error=newer.error, control=newer.control)
+        )
         with self._database.transaction():
             trial = self._trial_id(record.task_id, record.sample)
             self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
             self._execute("DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,))
-            assert graded.verdict is not None
-            self._write_verdict(trial, graded.verdict)
+            if graded.verdict is not None:
+                self._write_verdict(trial, graded.verdict)
             self._update(trial, graded)
 
     # Controls
@@ -424,6 +424,35 @@ class RunStore:
         where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
         query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
         return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
+
+    def control_counts(self) -> list[tuple[str, str, int]]:
+        """How many controls there are of each answer and status."""
+        if self._database.version < 3:
+            return []
+        query = "SELECT answer, status, count(*) FROM controls GROUP BY 1, 2 ORDER BY 1 DESC, 2"
+        return list(self.rows(tuple[str, str, Count], query))
+
+    def some_controls(self, *, wrong: bool, start: int, most: int) -> list[Control]:
+        """A page of the controls, or of those that did not come out as they must."""
+        if self._database.version < 3:
+            return []
+        where = "WHERE status IS NOT iif(answer = 'reference', 'passed', 'failed')" if wrong else ""
+        query = (
+            f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY rowid LIMIT ? OFFSET ?"
+        )
+        rows = self.rows(control_store.ControlRow, query, (most, start))
+        return [row.control() for row in rows]
+
+    def resting_on(self, identities: Sequence[str]) -> Iterator[tuple[str, StoredStatus, int]]:
+        """How many trials of each status rest on controls of these identities."""
+        if self._database.version < 3:
+            return iter(())
+        marks = ", ".join("?" * len(identities))
+        query = (
+            "SELECT identity, status, count(*) FROM grounds JOIN trials ON id = trial "
+            f"WHERE identity IN ({marks}) GROUP BY 1, 2"
+        )
+        return self.rows(tuple[str, StoredStatus, Count], query, identities)
 
     @property
     def trials_with_grounds(self) -> str:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
@@ -11,6 +12,7 @@ from chimera.gateway.wires.base import (
     Event,
     OfferedTool,
     Wire,
+    cut_off,
     limit,
     mapping,
     new_id,
@@ -26,11 +28,22 @@ REASONS = {"stop": "end_turn", "tool_calls": "tool_use", "length": "max_tokens"}
 ERRORS = {400: "invalid_request_error", 401: "authentication_error", 402: "billing_error",
           404: "not_found_error", 413: "request_too_large"}  # fmt: skip
 
+FIELDS = frozenset({
+    "model", "messages", "system", "max_tokens", "tools", "tool_choice", "stream",
+    "stop_sequences", "temperature", "top_k", "top_p", "thinking", "output_config",
+    "output_format", "context_management", "cache_control", "metadata",
+})  # fmt: skip
+#: How the types of tools begin that Anthropic describes and the client runs, and of the search for
+#: tools, which leads nowhere else.
+CLIENT_TOOLS = re.compile("(custom|(bash|text_editor|computer|memory|tool_search_tool)_.*)")
+TEXT_OF_BLOCKS = ("text", "thinking", "signature")
+
 
 class AnthropicWire(Wire):
     name = "anthropic"
     codec: ClassVar[Any] = messages
     conversation = "messages"
+    fields = FIELDS
     passed_headers = ("anthropic-version", "anthropic-beta")
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -49,13 +62,32 @@ class AnthropicWire(Wire):
             stop=texts(body.get("stop_sequences")),
         )
 
+    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
+        return any(
+            block.get("type") == "container_upload"
+            or mapping(block.get("source")).get("type") in ("url", "file")
+            for block in _blocks(body)
+        )
+
+    def runs_at_client(self, tool: dict[str, Any]) -> bool:
+        kind = tool.get("type")
+        return kind is None or CLIENT_TOOLS.fullmatch(str(kind)) is not None
+
+    def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
+        """Writing into the cache for an hour is dearer than the price that is known: it is done
+        for the usual time."""
+        kept, withheld = super().passed(body)
+        marked = [mapping(block.get("cache_control")) for block in [kept, *_blocks(kept)]]
+        longer = [mark for mark in marked if mark.pop("ttl", "5m") != "5m"]
+        return kept, withheld + ["cache_control.ttl"] * bool(longer)
+
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
-        return body if limit(body.get("max_tokens")) else {**body, "max_tokens": most}
+        return {**body, "max_tokens": most}
 
     def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
         body: dict[str, Any] = {}
         blocks: dict[int, dict[str, Any]] = {}
-        written: dict[int, str] = {}
+        written: dict[tuple[int, str], list[str]] = {}
         for event in events:
             data = mapping(event)
             kind, index = data.get("type"), data.get("index")
@@ -64,16 +96,24 @@ class AnthropicWire(Wire):
             elif kind == "content_block_start" and isinstance(index, int):
                 blocks[index] = dict(mapping(data.get("content_block")))
             elif kind == "content_block_delta" and index in blocks:
-                _add(blocks[index], written, index, mapping(data.get("delta")))
+                for key, value in mapping(data.get("delta")).items():
+                    if key in (*TEXT_OF_BLOCKS, "partial_json") and isinstance(value, str):
+                        written.setdefault((index, key), []).append(value)
             elif kind == "message_delta":
                 body |= mapping(data.get("delta"))
                 said = {k: v for k, v in mapping(data.get("usage")).items() if v is not None}
                 body["usage"] = {**mapping(body.get("usage")), **said}
             elif kind == "error":
                 body |= {"type": "error", "error": data.get("error")}
-        for index, text in written.items():
-            arguments, _ = tool_arguments(text)
-            blocks[index]["input"] = text if arguments is None else arguments
+        if body.get("stop_reason") is None and "error" not in body:
+            raise cut_off()
+        for (index, key), parts in written.items():
+            text = "".join(parts)
+            if key == "partial_json":
+                arguments, _ = tool_arguments(text)
+                blocks[index]["input"] = text if arguments is None else arguments
+            else:
+                blocks[index][key] = (blocks[index].get(key) or "") + text
         return {**body, "content": [blocks[index] for index in sorted(blocks)]}
 
     def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
@@ -128,10 +168,10 @@ class AnthropicWire(Wire):
         return {"type": "error", "error": {"type": name, "message": message}}
 
 
-def _add(block: dict[str, Any], written: dict[int, str], index: int, delta: dict[str, Any]) -> None:
-    """Take a part of a block into the whole."""
-    for key, value in delta.items():
-        if key == "partial_json":
-            written[index] = written.get(index, "") + str(value)
-        elif key in ("text", "thinking", "signature") and isinstance(value, str):
-            block[key] = (block.get(key) or "") + value
+def _blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
+    """All blocks of a request, and its tools, which can be marked for the cache as well."""
+    content = [
+        block for turn in objects(body.get("messages")) for block in objects(turn.get("content"))
+    ]
+    inner = [each for block in content for each in objects(block.get("content"))]
+    return [*objects(body.get("system")), *objects(body.get("tools")), *content, *inner]

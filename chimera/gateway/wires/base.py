@@ -11,6 +11,8 @@ from typing import Any, ClassVar
 
 from chimera.errors import AgentError
 from chimera.providers.base import CallFailed, Request
+from chimera.providers.sdk import malformed, parsed
+from chimera.providers.wire.common import MOST_TOKENS, objects
 from chimera.types import JSON, Message, Response, ToolResult
 
 #: An event of a stream: its name, empty where the format has none, and its data.
@@ -54,6 +56,11 @@ class Wire(ABC):
     codec: ClassVar[Any]
     #: The field with the conversation, without which a request is none.
     conversation: ClassVar[str]
+    #: The fields that decide an answer. No other is passed on: services bill some of them apart
+    #: from the tokens (tiers, searches, other models), and lead to the network by others.
+    fields: ClassVar[frozenset[str]]
+    #: Fields that lean on what the service keeps, without which a request means something else.
+    refused: ClassVar[tuple[str, ...]] = ()
     #: Headers of the client that the service needs to know.
     passed_headers: ClassVar[tuple[str, ...]] = ()
 
@@ -61,11 +68,37 @@ class Wire(ABC):
         """The request in our own types; `Malformed` when it is none."""
         if not body.get(self.conversation):
             raise Malformed(f"the request has no '{self.conversation}'")
+        for name in self.refused:
+            if body.get(name):
+                raise Malformed(f"'{name}' is not taken here: send the whole conversation")
         try:
+            if self.lies_elsewhere(body):
+                raise Malformed("files and pictures are taken as data, not by address or id")
             messages = self.codec.read_conversation(self.plain(body))
             return replace(self.settings(body), messages=tuple(messages))
         except (CallFailed, TypeError, ValueError, KeyError, AttributeError) as error:
             raise Malformed(f"the request cannot be read: {error}") from None
+
+    @abstractmethod
+    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
+        """Whether the service would have to fetch a part of the conversation."""
+
+    @abstractmethod
+    def runs_at_client(self, tool: dict[str, Any]) -> bool:
+        """Whether an offered tool is the client's; the service's own lead to the network."""
+
+    def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
+        """What of a request is passed on, and the names of what is not."""
+        kept = {name: value for name, value in body.items() if name in self.fields}
+        withheld = [name for name in body if name not in self.fields]
+        if kept.get("tools"):
+            tools = objects(kept["tools"])
+            kept["tools"] = [tool for tool in tools if self.runs_at_client(tool)]
+            others = [tool for tool in tools if not self.runs_at_client(tool)]
+            withheld += [str(tool.get("type") or next(iter(tool), "tool")) for tool in others]
+            if not kept["tools"]:
+                kept = {name: kept[name] for name in kept if name not in ("tools", "tool_choice")}
+        return kept, withheld
 
     @abstractmethod
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -77,7 +110,7 @@ class Wire(ABC):
 
     @abstractmethod
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
-        """The request with a bound on the answer's tokens, where it has none."""
+        """The request with `most` as the one bound on the answer's tokens."""
 
     def streamed(self, body: Mapping[str, Any]) -> bool:
         return body.get("stream") is True
@@ -88,7 +121,8 @@ class Wire(ABC):
 
     @abstractmethod
     def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
-        """The reply that a stream's data make up, as if it had not been streamed."""
+        """The reply that a stream's data make up, as if it had not been streamed; `CallFailed` of
+        one that was cut off."""
 
     def response(self, body: Mapping[str, Any], asked: Asked) -> Response:
         """A reply in our own types; `CallFailed` where it is none."""
@@ -126,9 +160,14 @@ def stream_data(stream: bytes) -> Iterator[JSON]:
         if not lines or lines == [b"[DONE]"]:
             continue
         try:
-            yield json.loads(b"\n".join(lines))
+            yield parsed(b"\n".join(lines))
         except ValueError:
             continue
+
+
+def cut_off() -> CallFailed:
+    """A stream that ended before its answer did; its service may bill what it had made."""
+    return malformed("the model", "the stream ended before the answer was complete")
 
 
 def new_id(prefix: str) -> str:
@@ -140,19 +179,15 @@ def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 
 
-def number(value: object) -> int:
-    """A count of tokens; what is none counts nothing."""
-    return value if isinstance(value, int) and not isinstance(value, bool) and value > 0 else 0
-
-
 def limit(*values: object) -> int | None:
     """The first of these that bounds an answer."""
-    return next((found for value in values if (found := number(value))), None)
+    whole = (each for each in values if isinstance(each, int) and not isinstance(each, bool))
+    return next((each for each in whole if 0 < each <= MOST_TOKENS), None)
 
 
 def real(value: object) -> float | None:
     plain = isinstance(value, (int, float)) and not isinstance(value, bool)
-    return float(value) if plain else None  # type: ignore[arg-type]
+    return float(value) if plain and abs(value) <= MOST_TOKENS else None  # type: ignore[arg-type]
 
 
 def texts(value: object) -> tuple[str, ...]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
@@ -11,6 +12,7 @@ from chimera.gateway.wires.base import (
     Event,
     OfferedTool,
     Wire,
+    cut_off,
     limit,
     mapping,
     new_id,
@@ -21,11 +23,25 @@ from chimera.providers.wire import chat
 from chimera.providers.wire.common import objects
 from chimera.types import JSON, Response
 
+FIELDS = frozenset({
+    "model", "messages", "tools", "tool_choice", "functions", "function_call",
+    "parallel_tool_calls", "stream", "stream_options", "stop", "max_tokens",
+    "max_completion_tokens", "temperature", "top_p", "top_k", "min_p", "seed",
+    "frequency_penalty", "presence_penalty", "repetition_penalty", "logit_bias", "logprobs",
+    "top_logprobs", "response_format", "verbosity", "user", "metadata", "safety_identifier",
+    "prompt_cache_key", "store", "reasoning", "reasoning_effort", "reasoning_split",
+    "include_reasoning", "thinking", "enable_thinking", "thinking_budget",
+    "chat_template_kwargs",
+})  # fmt: skip
+CLIENT_TOOLS = re.compile("function|custom")
+BOUNDS = ("max_completion_tokens", "max_tokens")
+
 
 class ChatWire(Wire):
     name = "chat"
     codec: ClassVar[Any] = chat
     conversation = "messages"
+    fields = FIELDS
     last_line = b"data: [DONE]\n\n"
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -39,15 +55,24 @@ class ChatWire(Wire):
                 for tool in objects(body.get("tools"))
                 if (function := mapping(tool.get("function")))
             ),
-            max_tokens=limit(body.get("max_completion_tokens"), body.get("max_tokens")),
+            max_tokens=limit(*map(body.get, BOUNDS)),
             temperature=real(body.get("temperature")),
             stop=texts(body.get("stop")),
         )
 
+    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
+        return any(
+            _is_address(part.get("image_url")) or mapping(part.get("file")).get("file_id")
+            for message in objects(body.get("messages"))
+            for part in objects(message.get("content"))
+        )
+
+    def runs_at_client(self, tool: dict[str, Any]) -> bool:
+        return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
+
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
-        if limit(body.get("max_completion_tokens"), body.get("max_tokens")):
-            return body
-        return {**body, "max_tokens": most}
+        name = next((name for name in BOUNDS if limit(body.get(name))), "max_tokens")
+        return {**{key: body[key] for key in body if key not in BOUNDS}, name: most}
 
     def prepared(self, body: dict[str, JSON], model: str) -> dict[str, JSON]:
         sent = {**body, "model": model}
@@ -58,6 +83,7 @@ class ChatWire(Wire):
     def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
         body: dict[str, JSON] = {}
         message: dict[str, Any] = {"role": "assistant", "content": ""}
+        texts: dict[str, list[str]] = {}
         calls: dict[int, dict[str, Any]] = {}
         reason = None
         for event in events:
@@ -65,7 +91,10 @@ class ChatWire(Wire):
             body |= {key: chunk[key] for key in ("id", "model", "usage", "error") if chunk.get(key)}
             for choice in objects(chunk.get("choices"))[:1]:
                 reason = choice.get("finish_reason") or reason
-                _add(message, calls, mapping(choice.get("delta")))
+                _add(message, texts, calls, mapping(choice.get("delta")))
+        if reason is None and not body.keys() & {"usage", "error"}:
+            raise cut_off()
+        message |= {key: "".join(parts) for key, parts in texts.items()}
         if calls:
             message["tool_calls"] = [calls[index] for index in sorted(calls)]
         return {**body, "choices": [{"index": 0, "message": message, "finish_reason": reason}]}
@@ -113,14 +142,24 @@ class ChatWire(Wire):
         yield "", {**head, "choices": [], "usage": reply["usage"]}
 
 
-def _add(message: dict[str, Any], calls: dict[int, dict[str, Any]], delta: dict[str, Any]) -> None:
+def _is_address(image: object) -> bool:
+    url = image.get("url") if isinstance(image, dict) else image
+    return url is not None and not str(url).startswith("data:")
+
+
+def _add(
+    message: dict[str, Any],
+    texts: dict[str, list[str]],
+    calls: dict[int, dict[str, Any]],
+    delta: dict[str, Any],
+) -> None:
     """Take a part of the answer into the whole."""
     for key, value in delta.items():
         if key == "tool_calls":
             for part in objects(value):
                 _add_call(calls, part)
         elif isinstance(value, str) and key != "role":
-            message[key] = (message.get(key) or "") + value
+            texts.setdefault(key, []).append(value)
         elif value is not None and key != "role":
             message[key] = value
 

@@ -5,13 +5,32 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, real, texts
+from chimera.gateway.wires.base import (
+    Asked,
+    Event,
+    OfferedTool,
+    Wire,
+    cut_off,
+    limit,
+    mapping,
+    real,
+    texts,
+)
 from chimera.providers.wire import gemini
 from chimera.providers.wire.common import objects
 from chimera.types import JSON, Response
 
 STATUS = {400: "INVALID_ARGUMENT", 401: "UNAUTHENTICATED", 402: "FAILED_PRECONDITION",
           404: "NOT_FOUND"}  # fmt: skip
+
+#: In the one spelling that is read here: the service knows another of each.
+FIELDS = frozenset({"contents", "systemInstruction", "tools", "toolConfig", "safetySettings",
+                    "generationConfig", "labels"})  # fmt: skip
+SETTINGS = frozenset({
+    "temperature", "topP", "topK", "maxOutputTokens", "stopSequences", "seed",
+    "presencePenalty", "frequencyPenalty", "responseMimeType", "responseSchema",
+    "responseJsonSchema", "responseLogprobs", "logprobs", "thinkingConfig", "mediaResolution",
+})  # fmt: skip
 
 
 class GeminiWire(Wire):
@@ -20,6 +39,8 @@ class GeminiWire(Wire):
     name = "gemini"
     codec: ClassVar[Any] = gemini
     conversation = "contents"
+    fields = FIELDS
+    refused = ("cachedContent", "cached_content")
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
         settings = mapping(body.get("generationConfig"))
@@ -38,10 +59,28 @@ class GeminiWire(Wire):
             stop=texts(settings.get("stopSequences")),
         )
 
+    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
+        parts = [
+            part
+            for content in objects(body.get("contents"))
+            for part in objects(content.get("parts"))
+        ]
+        return any("fileData" in part or "file_data" in part for part in parts)
+
+    def runs_at_client(self, tool: dict[str, Any]) -> bool:
+        return set(tool) == {"functionDeclarations"}
+
+    def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
+        kept, withheld = super().passed(body)
+        settings = mapping(kept.get("generationConfig"))
+        withheld += [f"generationConfig.{name}" for name in settings if name not in SETTINGS]
+        if settings:
+            settings = {name: settings[name] for name in settings if name in SETTINGS}
+            kept["generationConfig"] = settings
+        return kept, withheld
+
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
         settings = mapping(body.get("generationConfig"))
-        if limit(settings.get("maxOutputTokens")):
-            return body
         return {**body, "generationConfig": {**settings, "maxOutputTokens": most}}
 
     def prepared(self, body: dict[str, JSON], model: str) -> dict[str, JSON]:
@@ -57,6 +96,8 @@ class GeminiWire(Wire):
             for candidate in objects(data.get("candidates"))[:1]:
                 parts += objects(mapping(candidate.get("content")).get("parts"))
                 reason = candidate.get("finishReason") or reason
+        if reason is None and not body.keys() & {"promptFeedback", "error"}:
+            raise cut_off()
         content = {"role": "model", "parts": parts}
         return {**body, "candidates": [{"content": content, "finishReason": reason, "index": 0}]}
 

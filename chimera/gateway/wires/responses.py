@@ -3,17 +3,35 @@
 from __future__ import annotations
 
 import json
+import re
 import time
 from collections.abc import Iterable, Iterator, Mapping
 from typing import Any, ClassVar
 
-from chimera.gateway.wires.base import Asked, Event, OfferedTool, Wire, limit, mapping, new_id, real
+from chimera.gateway.wires.base import (
+    Asked,
+    Event,
+    OfferedTool,
+    Wire,
+    cut_off,
+    limit,
+    mapping,
+    new_id,
+    real,
+)
 from chimera.providers.wire import responses
 from chimera.providers.wire.common import objects
 from chimera.types import JSON, Response, ToolCall
 
 #: The one parameter that a tool which takes a text is shown with to other services.
 FREE_TEXT = {"type": "object", "properties": {"input": {"type": "string"}}, "required": ["input"]}
+FIELDS = frozenset({
+    "model", "input", "instructions", "tools", "tool_choice", "parallel_tool_calls",
+    "max_tool_calls", "stream", "stream_options", "max_output_tokens", "temperature", "top_p",
+    "top_logprobs", "reasoning", "text", "truncation", "include", "store", "user", "metadata",
+    "client_metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
+})  # fmt: skip
+CLIENT_TOOLS = re.compile("function|custom|namespace|local_shell|apply_patch|tool_search")
 ENDED = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -21,6 +39,8 @@ class ResponsesWire(Wire):
     name = "responses"
     codec: ClassVar[Any] = responses
     conversation = "input"
+    fields = FIELDS
+    refused = ("previous_response_id", "conversation", "prompt", "background")
     passed_headers = ("openai-beta",)
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -41,9 +61,24 @@ class ResponsesWire(Wire):
         }
         return {**body, **changed}
 
+    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
+        items = objects(body.get("input"))
+        parts = [
+            part
+            for item in items
+            for part in objects(item.get("content")) + objects(item.get("output"))
+        ]
+        return any(item.get("type") == "item_reference" for item in items) or any(
+            part.get("file_id")
+            or part.get("file_url")
+            or not str(part.get("image_url") or "data:").startswith("data:")
+            for part in parts
+        )
+
+    def runs_at_client(self, tool: dict[str, Any]) -> bool:
+        return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
+
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
-        if limit(body.get("max_output_tokens")):
-            return body
         return {**body, "max_output_tokens": most}
 
     def whole(self, events: Iterable[JSON]) -> dict[str, JSON]:
@@ -57,7 +92,7 @@ class ResponsesWire(Wire):
                 return body if body.get("output") else {**body, "output": items}
             elif data.get("type") == "error":
                 return {"error": data}
-        return {"error": {"message": "the stream ended before the response was complete"}}
+        raise cut_off()
 
     def reply(self, response: Response, asked: Asked, model: str) -> dict[str, JSON]:
         output: list[dict[str, JSON]] = []

@@ -5,10 +5,18 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from chimera.providers.base import Request, most_input_tokens
+from chimera.providers.base import Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import count, data_url, image_of_url, objects, text_of
+from chimera.providers.wire.common import (
+    count,
+    data_url,
+    image_of_url,
+    objects,
+    text_of,
+    told,
+    usage_of,
+)
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -184,21 +192,20 @@ def _native(message: Mapping[str, JSON], calls: Sequence[ToolCall]) -> Native | 
 
 
 def _usage(usage: JSON, request: Request, said: Message) -> Usage:
-    """The tokens as the server counts them; where it does not, at most as many as bytes.
-
-    Some services leave the reasoning out of the answer's tokens and have it in the total alone.
-    """
-    if not isinstance(usage, dict):
-        text = said.content + said.reasoning
-        return Usage(most_input_tokens(request), len(text.encode("utf-8", "replace")))
-    read, written = count(usage, "prompt_tokens"), count(usage, "completion_tokens")
-    output = max(written, count(usage, "total_tokens") - read)
+    """Some services leave the reasoning out of the answer's tokens and have it in the total."""
+    usage = usage if isinstance(usage, dict) else {}
+    read, written = told(usage, "prompt_tokens"), told(usage, "completion_tokens")
     details = usage.get("prompt_tokens_details")
-    reasoning = count(usage.get("completion_tokens_details"), "reasoning_tokens")
-    return Usage(
+    reasoning, output = count(usage.get("completion_tokens_details"), "reasoning_tokens"), written
+    if read is not None and written is not None:
+        output = max(written, count(usage, "total_tokens") - read)
+        reasoning = max(reasoning, output - written)
+    return usage_of(
+        request,
+        said,
         read,
         output,
-        count(details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens"),
-        count(details, "cache_write_tokens"),
-        max(reasoning, output - written),
+        cached=count(details, "cached_tokens") or count(usage, "prompt_cache_hit_tokens"),
+        cache_written=count(details, "cache_write_tokens"),
+        reasoning=reasoning,
     )

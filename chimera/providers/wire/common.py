@@ -5,8 +5,11 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 
-from chimera.types import JSON, Image, Message
+from chimera.providers.base import Request, most_input_tokens
+from chimera.types import JSON, Image, Message, Usage
 
+#: More than any call has: a larger number is none that was counted.
+MOST_TOKENS = 10**9
 _DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+);base64,", re.IGNORECASE)
 
 
@@ -32,13 +35,40 @@ def text_of(content: JSON) -> str:
     return "".join(part["text"] for part in objects(content) if isinstance(part.get("text"), str))
 
 
+def told(values: JSON, *names: str) -> int | None:
+    """A number of tokens by the first of its names that has one; None where nothing credible is
+    told."""
+    for name in names if isinstance(values, Mapping) else ():
+        value = values.get(name, None)
+        if isinstance(value, (int, float)) and not isinstance(value, bool):
+            return int(value) if 0 <= value <= MOST_TOKENS else None
+    return None
+
+
 def count(values: JSON, *names: str) -> int:
-    """A number of tokens by the first of its names that is there; 0 where none is."""
-    if isinstance(values, Mapping):
-        for name in names:
-            if isinstance(values.get(name), (int, float)):
-                return max(0, int(values[name]))
-    return 0
+    """A number of tokens that need not be told."""
+    return told(values, *names) or 0
+
+
+def usage_of(
+    request: Request,
+    said: Message,
+    read: int | None,
+    written: int | None,
+    *,
+    cached: int = 0,
+    cache_written: int = 0,
+    reasoning: int = 0,
+) -> Usage:
+    """The tokens as a service counts them; where it does not, at most as many as bytes. No part of
+    them is more than the whole: a price would be less than nothing."""
+    if read is None:
+        read = most_input_tokens(request)
+    if written is None:
+        text = said.content + said.reasoning + "".join(c.raw_arguments for c in said.tool_calls)
+        written = max(reasoning, len(text.encode("utf-8", "replace")))
+    cached = min(cached, read)
+    return Usage(read, written, cached, min(cache_written, read - cached), min(reasoning, written))
 
 
 def call_names(messages: Sequence[Message]) -> Iterable[tuple[Message, dict[str, str]]]:

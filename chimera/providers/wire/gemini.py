@@ -9,7 +9,7 @@ from typing import Any
 from chimera.providers.base import Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import call_names, count, objects
+from chimera.providers.wire.common import call_names, count, objects, told, usage_of
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -136,7 +136,7 @@ def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     return Response(
         content=said.content,
         tool_calls=said.tool_calls,
-        usage=_usage(body.get("usageMetadata")),
+        usage=_usage(body["usageMetadata"], request, said),
         stop_reason="tool_calls" if said.tool_calls else STOP_REASONS.get(reason, reason.lower()),
         model=str(body.get("modelVersion") or ""),
         reasoning=said.reasoning,
@@ -205,12 +205,17 @@ def _assistant(parts: Parts, turn: int) -> Message:
     )
 
 
-def _usage(usage: JSON) -> Usage:
-    thoughts = count(usage, "thoughtsTokenCount")
-    return Usage(
-        count(usage, "promptTokenCount") + count(usage, "toolUsePromptTokenCount"),
-        count(usage, "candidatesTokenCount") + thoughts,
-        count(usage, "cachedContentTokenCount"),
-        0,
-        thoughts,
+def _usage(usage: Mapping[str, JSON], request: Request, said: Message) -> Usage:
+    """An answer without a word has no count of its tokens."""
+    thoughts, read = count(usage, "thoughtsTokenCount"), told(usage, "promptTokenCount")
+    written = told(usage, "candidatesTokenCount")
+    if "candidatesTokenCount" not in usage and not said.content and not said.tool_calls:
+        written = 0
+    return usage_of(
+        request,
+        said,
+        None if read is None else read + count(usage, "toolUsePromptTokenCount"),
+        None if written is None else written + thoughts,
+        cached=count(usage, "cachedContentTokenCount"),
+        reasoning=thoughts,
     )

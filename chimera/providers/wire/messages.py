@@ -8,7 +8,7 @@ from typing import Any
 from chimera.providers.base import DEFAULT_MAX_TOKENS, Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import count, objects, text_of
+from chimera.providers.wire.common import count, objects, text_of, told, usage_of
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -139,7 +139,7 @@ def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     return Response(
         content=said.content,
         tool_calls=said.tool_calls,
-        usage=_usage(body["usage"]),
+        usage=_usage(body["usage"], request, said),
         stop_reason=STOP_REASONS.get(reason, reason),
         model=str(body.get("model") or ""),
         reasoning=said.reasoning,
@@ -214,13 +214,16 @@ def _says(block: Mapping[str, JSON]) -> bool:
     return bool(str(block.get("text") or "").strip())
 
 
-def _usage(usage: Mapping[str, JSON]) -> Usage:
+def _usage(usage: Mapping[str, JSON], request: Request, said: Message) -> Usage:
     cached = count(usage, "cache_read_input_tokens")
     written = count(usage, "cache_creation_input_tokens")
-    return Usage(
-        count(usage, "input_tokens") + cached + written,
-        count(usage, "output_tokens"),
-        cached,
-        written,
-        count(usage.get("output_tokens_details"), "thinking_tokens", "reasoning_tokens"),
+    rest, details = told(usage, "input_tokens"), usage.get("output_tokens_details")
+    return usage_of(
+        request,
+        said,
+        None if rest is None else rest + cached + written,
+        told(usage, "output_tokens"),
+        cached=cached,
+        cache_written=written,
+        reasoning=count(details, "thinking_tokens", "reasoning_tokens"),
     )

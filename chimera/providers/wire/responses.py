@@ -9,7 +9,15 @@ from chimera.errors import UsageError
 from chimera.providers.base import Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import count, data_url, image_of_url, objects, text_of
+from chimera.providers.wire.common import (
+    count,
+    data_url,
+    image_of_url,
+    objects,
+    text_of,
+    told,
+    usage_of,
+)
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -112,7 +120,7 @@ def read_reply(name: str, body: dict[str, JSON], request: Request) -> Response:
     return Response(
         content=said.content,
         tool_calls=said.tool_calls,
-        usage=_usage(body["usage"]),
+        usage=_usage(body["usage"], request, said),
         stop_reason="tool_calls" if said.tool_calls and not cut else reason,
         model=str(body.get("model") or ""),
         reasoning=said.reasoning,
@@ -180,12 +188,14 @@ def _call(name: str, item: Mapping[str, JSON]) -> ToolCall:
     return ToolCall(item["call_id"], item["name"], arguments, raw)
 
 
-def _usage(usage: Mapping[str, JSON]) -> Usage:
+def _usage(usage: Mapping[str, JSON], request: Request, said: Message) -> Usage:
     details = usage.get("input_tokens_details")
-    return Usage(
-        count(usage, "input_tokens"),
-        count(usage, "output_tokens"),
-        count(details, "cached_tokens"),
-        count(details, "cache_write_tokens"),
-        count(usage.get("output_tokens_details"), "reasoning_tokens"),
+    return usage_of(
+        request,
+        said,
+        told(usage, "input_tokens"),
+        told(usage, "output_tokens"),
+        cached=count(details, "cached_tokens"),
+        cache_written=count(details, "cache_write_tokens"),
+        reasoning=count(usage.get("output_tokens_details"), "reasoning_tokens"),
     )

@@ -395,6 +395,14 @@ def test_expected_files_decide_first_and_the_command_second(tmp_path, start):
     assert grade(benchmark, STUB, start) == (False, "tests")
 
 
+def test_a_reference_passes_no_command_that_answers_cannot(tmp_path, start):
+    command = "/nowhere/bin/pytest -q"
+    fields = {"expected_files": {"twice.py": GOLD}, "test_command": command}
+    benchmark = AiderPolyglot(write_tasks(tmp_path, exercise_dir="twice", **fields))
+
+    assert trial(benchmark, OracleAgent(), start).status != "passed"
+
+
 def test_a_command_passes_only_what_fails_its_twin(tmp_path, start):
     place = write_tasks(tmp_path, test_command="python -m pytest -q", exercise_dir="twice")
     disarmed = STUB + (HOSTILE / "runner.python").read_text()
@@ -540,7 +548,7 @@ def test_what_is_missing_concerns_the_tasks_of_its_language():
     tasks = [{"id": "go/a", "language": "go"}, {"id": "python/b", "language": "python"}]
     found = {lack.what: lack.tasks for lack in AiderPolyglot().missing(tasks)}
 
-    assert found["Go 1.21 or later"] == {"go/a"}
+    assert found["Go 1.18 or later"] == {"go/a"}
     assert "CMake" not in found
 
 

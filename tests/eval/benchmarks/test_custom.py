@@ -47,12 +47,20 @@ def verdict(task, agent, backend="none"):
         ({"python_check": "def check(r): return r == 'x'"}, "x", True),
         ({"python_check": "def check(r): return 'truthy'"}, "x", False),
         ({"python_check": "def check(r): return r == 'x'"}, "y", False),
+        ({"python_check": "def check(r): return int(r)"}, "y", False),
         ({"expected": "12", "regex": "1"}, "12", True),
         ({"expected": "12", "regex": "3"}, "12", False),
     ],
 )
 def test_text_checks(check, reply, passed):
     assert verdict(check, Writes(says=reply)).passed is passed
+
+
+@pytest.mark.parametrize(
+    "check", ["import absent\ndef check(r): ...", "def check(r):\n    import absent", "checks = 1"]
+)
+def test_a_check_that_cannot_be_run_is_an_error(check):
+    assert verdict({"python_check": check}, Writes(says="x")).status == "error"
 
 
 def test_a_regular_expression_that_takes_for_ever_does_not():
@@ -70,7 +78,11 @@ def test_a_regular_expression_that_takes_for_ever_does_not():
         ({"id": "t", "prompt": "p", "regex": "("}, "regex"),
         ({"id": "t", "prompt": "p", "python_check": "def"}, "python_check"),
         ({"id": "t", "prompt": "p", "expected": 5}, "must be a string"),
-        ({"id": "t", "prompt": "p", "expected": "x", "chekc": "y"}, "unknown field 'chekc'"),
+        (
+            {"id": "t", "prompt": "p", "expected": "x", "chekc": "y"},
+            "field 'chekc'; it can",
+        ),
+        ({"id": "t", "prompt": "p", "expectd": "x"}, "did you mean 'expected'"),
         ({"id": "t", "prompt": "p", "expected": "x", "files": {"a": 1}}, "files must map"),
         ({"prompt": "p", "expected": "x"}, "no field 'id'"),
     ],
@@ -78,6 +90,15 @@ def test_a_regular_expression_that_takes_for_ever_does_not():
 def test_tasks_that_decide_nothing_are_refused(row, says):
     with pytest.raises(DatasetError, match=says):
         CustomBenchmark(tasks_list=[row]).tasks()
+
+
+def test_a_task_of_a_directory_that_does_not_fit_is_told_with_its_file(tmp_path):
+    right = {"id": "a", "prompt": "p", "expected": "x"}
+    (tmp_path / "a.json").write_text(json.dumps([right, {**right, "id": "b"}]))
+    (tmp_path / "b.json").write_text(json.dumps([{**right, "id": "c"}, {**right, "expected": 5}]))
+
+    with pytest.raises(DatasetError, match=f"{tmp_path}/b.json: row 1: expected must be a string"):
+        CustomBenchmark(tmp_path).tasks()
 
 
 DISARMED = dict(disarming(()))["replaces pytest's runtest"]

@@ -9,7 +9,7 @@ import pytest
 
 from chimera.errors import DatasetError
 from chimera.eval.data.datasets import DatasetBenchmark
-from chimera.eval.data.rows import rows
+from chimera.eval.data.rows import row_place, rows
 from chimera.eval.values import Task, Verdict
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
@@ -133,6 +133,14 @@ def test_rows_that_do_not_fit_are_refused(tmp_path, content, says):
 
     with pytest.raises(DatasetError, match=says):
         Tiny(tmp_path / "tiny.jsonl").tasks()
+
+
+def test_a_row_of_a_directory_is_told_with_its_file(tmp_path):
+    (tmp_path / "one.jsonl").write_text(LINES)
+    (tmp_path / "two.jsonl").write_text('{"id": "c"}\n')
+
+    assert row_place(tmp_path, 1) == f"{tmp_path}/one.jsonl: row 1"
+    assert row_place(tmp_path, 2) == f"{tmp_path}/two.jsonl: row 0"
 
 
 def test_limit(tmp_path):

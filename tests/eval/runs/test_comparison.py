@@ -8,7 +8,15 @@ import pytest
 
 from chimera.errors import UsageError
 from chimera.eval.runs import power, stats
-from chimera.eval.runs.comparison import RunScores, TaskCounts, compare_runs, gate
+from chimera.eval.runs.comparison import (
+    RunScores,
+    TaskCounts,
+    compare_runs,
+    gate,
+    read_scores,
+)
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import TrialRecord, Verdict
 
 
 def scores(name, outcomes, **more):
@@ -33,6 +41,16 @@ def test_all_pairs_are_compared_over_the_tasks_that_all_have():
     assert (compared.tasks, compared.left_out) == (3, (1, 1, 0))
     assert [(pair.first, pair.second) for pair in compared.pairs] == [(0, 1), (0, 2), (1, 2)]
     assert [run.rate for run in compared.runs] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def test_runs_of_one_name_are_told_apart(tmp_path):
+    paths = [tmp_path / folder / "run.chi" for folder in ("a", "b")]
+    for path in paths:
+        path.parent.mkdir()
+        with RunStore(path, create=True) as store:
+            store.write(TrialRecord("t", 0, "d", verdict=Verdict(True)))
+
+    assert [run.name for run in read_scores(paths)] == [str(path) for path in paths]
 
 
 def test_an_error_is_not_passed_and_shows_in_the_bounds():
@@ -90,6 +108,50 @@ def test_runs_graded_by_different_rules_are_noted():
     assert compared.notes == ("the runs differ in their grader: scores may not be comparable",)
 
 
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ("p" * 40, "e" * 40, "a passed more than b (100.0%"),
+        ("e" * 20 + "p" * 20, "p" * 40, "b passed more than a (50.0%"),
+        ("p" * 40, "f" * 38 + "ee", "a is better than b"),  # whatever the errors were
+    ],
+)
+def test_no_run_is_called_better_for_the_errors_of_the_other(first, second, says):
+    compared = compare_runs([scores("a", first), scores("b", second)])
+
+    assert compared.conclusion.startswith(says)
+    assert ("could turn this" in compared.conclusion) is not compared.pairs[0].differs
+
+
+def test_a_run_without_verdicts_is_not_shown_to_be_worse_than_the_best():
+    runs = [scores("x", "p" * 50), scores("y", "e" * 50), scores("z", "f" * 50)]
+
+    assert compare_runs(runs).best == ("x", "y")
+
+
+def test_an_interval_has_room_for_errors():
+    (run, _) = compare_runs([scores("a", "pppfffeeee"), scores("b", "p" * 10)]).runs
+
+    assert run.interval[0] < run.bounds[0] < run.bounds[1] < run.interval[1]
+
+
+@pytest.mark.parametrize(
+    ("first", "second", "says"),
+    [
+        ({"options": {}}, {"options": {"split": "hard"}}, "differ in their options"),
+        ({"options": {"a": [1], "b": 2}}, {"options": {"b": 2, "a": (1,)}}, None),
+        ({"data set": None}, {"data set": "1"}, "the data set of some of the runs is not known"),
+        ({"data set": "1"}, {"data set": "2"}, "differ in their data set"),
+    ],
+)
+def test_runs_that_were_not_judged_alike_are_noted_and_pass_no_gate(first, second, says):
+    runs = [scores("a", "p" * 9, basis=first), scores("b", "p" * 9, basis=second)]
+    notes = compare_runs(runs).notes
+
+    assert (notes == ()) if says is None else (says in notes[0])
+    assert gate(runs).passed is (None if says else True)
+
+
 @pytest.mark.parametrize("runs", [["pf"], ["pf", ""]])
 def test_nothing_to_compare(runs):
     with pytest.raises(UsageError):
@@ -119,7 +181,7 @@ def test_a_run_that_is_not_complete_passes_no_gate():
     decided = gate([scores("a", "pp"), scores("b", "pp", not_run=3)])
 
     assert decided.passed is None
-    assert decided.reasons[-1] == "b: 3 not run"
+    assert decided.reasons[-1] == "b: 3 planned trials were not run"
 
 
 def test_false_alarms_of_the_gate_are_at_most_alpha_for_all_candidates_together():
@@ -183,8 +245,10 @@ def test_needed_tasks_and_the_detectable_difference_agree(variance, difference):
 def test_samples_help_only_against_chance():
     real = power.spread_of_runs({"a": (4, 4), "b": (4, 0)}, {"a": (4, 0), "b": (4, 4)})
     chance = power.spread_of_run([(4, 2)] * 50)
+    unknown = power.spread_of_rates(0.5, 0.6)
 
     assert real.variance(1) == real.variance(10) > 0
+    assert unknown.variance(1) == unknown.variance(10) == pytest.approx(0.49)
     assert chance.variance(10) == pytest.approx(chance.variance(1) / 10)
 
 

@@ -116,7 +116,7 @@ def test_a_decision_stays():
 
 def test_tasks_count_in_their_order_whenever_they_end():
     order = ["c", "a", "b", "new", "d"]
-    against = dict.fromkeys("abcd", 0.0)
+    against = dict.fromkeys("abcd", (0.0, 0.0))
     rule = UntilDecided(SequentialTest(), against, order, samples=2)
     seen = []
     for task in ("d", "b", "a", "c", "new"):
@@ -125,7 +125,34 @@ def test_tasks_count_in_their_order_whenever_they_end():
             seen.append(rule.test.tasks)
 
     assert seen == [0, 0, 0, 0, 0, 0, 0, 4, 4, 4]
-    assert rule.test.total == 3
+    assert rule.test.least == rule.test.most == 3
+
+
+@pytest.mark.parametrize(
+    ("outcome", "against", "decision"),
+    [
+        (False, (1.0, 1.0), "worse"),
+        (None, (1.0, 1.0), None),  # a machine that is broken is not a worse run
+        (True, (0.0, 1.0), None),  # nor is one better whose rival's machine was
+        (True, (0.0, 0.0), "better"),
+    ],
+)
+def test_trials_without_a_verdict_decide_nothing(outcome, against, decision):
+    order = [f"t{n}" for n in range(60)]
+    rule = UntilDecided(SequentialTest(), dict.fromkeys(order, against), order)
+    for task in order:
+        rule.add(task, 0, passed=outcome)
+
+    assert rule.test.decision == decision
+
+
+def test_no_equivalence_is_claimed_of_trials_without_a_verdict():
+    known, unknown = SequentialTest(margin=0.2), SequentialTest(margin=0.2)
+    for _ in range(200):
+        known.add(0)
+        unknown.add(0, 0.5)
+
+    assert (known.decision, unknown.decision) == ("equivalent", None)
 
 
 def test_the_order_is_that_of_the_seed_whatever_else_is_in_the_list():

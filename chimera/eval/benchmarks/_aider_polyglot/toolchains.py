@@ -38,7 +38,7 @@ REQUIREMENTS: dict[str, tuple[Requirement, ...]] = {
         Requirement("make", "make", ("make",)),
         Requirement("Boost date_time", "libboost-date-time-dev", header="boost/date_time.hpp"),
     ),
-    "go": (Requirement("Go 1.21 or later", "golang-1.21", ("go",)),),
+    "go": (Requirement("Go 1.18 or later", "golang", ("go",)),),
     "java": (
         Requirement("JDK 17 or later", "openjdk-17-jdk-headless", ("javac", "java")),
         Requirement("Maven", "maven", ("mvn",)),

@@ -1,7 +1,8 @@
 """Whether a reply gives the expected name or number, where words around it do not matter.
 
 Every rule either decides or says nothing: a reply that names several candidates and does not say
-which one it means is left to a judge.
+which one it means is left to a judge, and so is every reply where the expected answer is neither a
+number nor a known name (a sentence, a category, a list).
 """
 
 from __future__ import annotations
@@ -44,7 +45,14 @@ def decide(reply: str, expected: str, known_names: Collection[str] = ()) -> Deci
     wanted = _number_of(truth)
     if wanted is not None:
         return _decide_number(text, wanted)
-    return _decide_name(text, truth, {normalised(name) for name in known_names})
+    names = {normalised(name) for name in known_names}
+    return _decide_name(text, truth, names) if truth in names else None
+
+
+def has_rule(expected: str, known_names: Collection[str] = ()) -> bool:
+    """Whether a rule can decide replies to this expected answer: a number, or a known name."""
+    truth = normalised(expected)
+    return _number_of(truth) is not None or truth in map(normalised, known_names)
 
 
 def normalised(text: str) -> str:
@@ -54,9 +62,9 @@ def normalised(text: str) -> str:
 
 
 def _number_of(truth: str) -> float | None:
-    """The number an expected answer is, units aside: '18 records' is 18."""
+    """The number an expected answer is, a unit aside: '18 records' is 18."""
     found = _NUMBER.match(truth)
-    if found is None or any(char.isdigit() for char in truth[found.end() :]):
+    if found is None or not re.fullmatch(r"\s*[a-z%]*", truth[found.end() :]):
         return None
     return _value(found.group())
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from chimera.errors import GraderError
 from chimera.eval.kits import replies as extract
-from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.judge import Judge, Opinion
 
 INSTRUCTION = """\
 You compare a review with a list of findings that a complete review must contain. A finding counts \
@@ -34,8 +34,12 @@ def contained_findings(review: str, findings: Sequence[Finding], judge: Judge) -
         raise GraderError("the task lists no findings to compare with")
     listed = "\n".join(f"{number}. {finding}" for number, finding in enumerate(findings))
     question = f"Findings:\n{listed}\n\nReview (JSON string):\n{json.dumps(review)}"
-    document = extract.json_envelope(judge.ask(INSTRUCTION, question))
-    named = document.get("contained") if isinstance(document, dict) else None
-    if not isinstance(named, list) or not all(type(number) is int for number in named):
-        raise GraderError("the judge model did not answer in the form asked for", retryable=True)
-    return frozenset(number for number in named if 0 <= number < len(findings))
+
+    def read(reply: str) -> Opinion[frozenset[int]]:
+        document = extract.json_envelope(reply)
+        named = document.get("contained") if isinstance(document, dict) else None
+        if not isinstance(named, list) or not all(type(number) is int for number in named):
+            raise GraderError("the judge did not answer in the form asked for", retryable=True)
+        return Opinion(frozenset(number for number in named if 0 <= number < len(findings)))
+
+    return judge.decide(INSTRUCTION, question, read).decision

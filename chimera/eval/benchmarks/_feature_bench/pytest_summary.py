@@ -9,7 +9,7 @@ from typing import cast
 from chimera.eval.kits.reports.report import Status
 
 _ENTRY = re.compile(r"^(PASSED|FAILED|ERROR|SKIPPED|XFAIL|XPASS|SUBFAILED)\b(?:\([^)]*\))? (.+)$")
-_VERBOSE = re.compile(r"^(\S+::.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
+_VERBOSE = re.compile(r"^(?=\S+?::.)(.+?) (PASSED|FAILED|ERROR|SKIPPED|XFAIL) ")
 
 
 def summary(log: str, *, subtests: bool = False) -> dict[str, Status]:

@@ -13,7 +13,7 @@ from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._livecodebench import compare, programs
 from chimera.eval.benchmarks._livecodebench.cases import Case
 from chimera.eval.kits.python.grading import packages_of, python_calls, python_stdin
-from chimera.eval.kits.replies import parse_python
+from chimera.eval.kits.replies import parse_expression, parse_python
 from chimera.eval.values import Verdict
 from chimera.sandbox import Limits
 
@@ -126,7 +126,7 @@ def code_execution(call: str, expected: str, answer: str) -> Verdict:
     """
     if call in answer:
         return Verdict(False, "the answer repeats the call")
-    tree = _expression(answer)
+    tree = parse_expression(answer.strip())
     if tree is None:
         return Verdict(False, f"not a Python expression: {answer[:80]!r}")
     if not _is_value(tree):
@@ -157,13 +157,6 @@ def test_output(prediction: str, expected: str) -> Verdict:
     else:
         return Verdict(False, "the answer is neither an assertion nor a value")
     return _equals(ast.Expression(value), json.loads(expected))
-
-
-def _expression(answer: str) -> ast.Expression | None:
-    try:
-        return ast.parse(answer.strip(), mode="eval")
-    except (SyntaxError, ValueError, RecursionError, MemoryError):
-        return None
 
 
 def _is_value(node: ast.AST) -> bool:

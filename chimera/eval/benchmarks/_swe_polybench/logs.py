@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from chimera.errors import GraderError
+from chimera.eval.kits.apart import SHORT, Ended, apart
 from chimera.eval.kits.reports import javascript, junit
 from chimera.eval.kits.reports.report import Report, Status
 
@@ -23,6 +24,7 @@ class Results:
 
 
 LogReader = Callable[[str], Results]
+SECONDS = 20
 
 _SESSION = re.compile(r"=+ test session starts =+|collecting \.\.\.")
 _END_OF_SESSION = re.compile(r"=+ (?:warnings summary|short test summary info) ")
@@ -145,6 +147,28 @@ _BY_LANGUAGE: Mapping[str, LogReader] = {
 
 
 def reader(repo: str, language: str) -> LogReader:
+    """How logs of a repository are read; long ones in a process of their own, and one that cannot
+    be read in time holds nothing."""
+    _reader(repo, language)  # if there is none, that is said at once
+
+    def read(log: str) -> Results:
+        if len(log) <= SHORT:
+            return _reader(repo, language)(log)
+        try:
+            return Results(*map(frozenset, apart(names, repo, language, log, seconds=SECONDS)))
+        except Ended:
+            return Results()
+
+    return read
+
+
+def names(repo: str, language: str, log: str) -> list[list[str]]:
+    """The names that passed and those that failed; for a worker."""
+    found = _reader(repo, language)(log)
+    return [sorted(found.passed), sorted(found.failed)]
+
+
+def _reader(repo: str, language: str) -> LogReader:
     found = _BY_REPOSITORY.get(repo) or _BY_LANGUAGE.get(language.lower())
     if found is None:
         raise GraderError(f"no log reader for {repo} ({language})")

@@ -98,7 +98,7 @@ def run_witnessed(
     events = list(_events(_lines(env, f"{folder}/account.jsonl")))
     if not events:
         return WitnessedRun(result, tools_failed)
-    titles = {event["pass"] for event in events if "pass" in event}
+    titles = {str(event["pass"]) for event in events if "pass" in event}
     finished = any("finished" in event for event in events)
     return WitnessedRun(
         result,
@@ -119,7 +119,7 @@ def _events(lines: Iterable[str]) -> Iterator[dict[str, Any]]:
     for line in lines:
         try:
             event = json.loads(line)
-        except ValueError:
+        except (ValueError, RecursionError):
             continue  # written by another hand, or cut
         if isinstance(event, dict):
             yield event

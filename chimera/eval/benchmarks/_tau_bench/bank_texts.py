@@ -44,17 +44,13 @@ def own_texts() -> Mapping[str, ToolText]:
     content = tomllib.loads(file.read_text("utf-8"))
     kinds = {name: kind for kind, names in content["kinds"].items() for name in names}
 
-    def parameter(name: str, meanings: Mapping[str, str]) -> Parameter:
-        return Parameter(kinds.get(name, "string"), True, meanings[name])
-
     texts = {}
     for tool, said in content["tools"].items():
         meanings = content["parameters"] | said
         taken = {}
-        for name in said["takes"]:
-            known = parameter(name.removesuffix("?"), meanings)
-            optional = Parameter(known.kind, False, known.meaning)
-            taken[name.removesuffix("?")] = optional if name.endswith("?") else known
+        for stated in said["takes"]:
+            name = stated.removesuffix("?")
+            taken[name] = Parameter(kinds.get(name, "string"), name == stated, meanings[name])
         texts[tool] = ToolText(said["does"], taken)
     return texts
 

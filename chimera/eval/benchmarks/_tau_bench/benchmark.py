@@ -59,6 +59,10 @@ class Conversations(DatasetBenchmark[TauTask]):
         """The domain in a directory or a clone of the repository."""
         raise NotImplementedError
 
+    def files_beside(self, task: TauTask) -> Sequence[Path]:
+        """The state of the world that calls meet."""
+        return (self._domain_at(self.dataset().place()).folder,)
+
     def _made(self, task_id: str, row: Mapping[str, Any]) -> TauTask:
         domain = self.settings.domain
         return TauTask(

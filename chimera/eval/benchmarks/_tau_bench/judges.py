@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.errors import GraderError
-from chimera.eval.kits.judge import Judge
+from chimera.eval.kits.judge import Judge, Opinion
 from chimera.eval.kits.replies import json_envelope
 
 INSTRUCTIONS = """\
@@ -23,7 +23,7 @@ Answer with one JSON object and nothing else:
 
 @dataclass(frozen=True, slots=True)
 class ModelJudge:
-    """Asks a model once. An answer that does not judge every statement is a `GraderError`, never a
+    """Asks a model. An answer that does not judge every statement is a `GraderError`, never a
     pass."""
 
     judge: Judge
@@ -34,7 +34,16 @@ class ModelJudge:
         shown = json.dumps(transcript(messages), ensure_ascii=False, indent=1)
         outcomes = json.dumps(list(assertions), ensure_ascii=False, indent=1)
         question = f"conversation:\n{shown}\n\nexpectedOutcomes:\n{outcomes}"
-        return _verdicts(self.judge.ask(INSTRUCTIONS, question), assertions)
+        reasons: dict[tuple[bool, ...], Sequence[str]] = {}
+
+        def read(reply: str) -> Opinion[tuple[bool, ...]]:
+            verdicts = _verdicts(reply, assertions)
+            met = tuple(met for met, _ in verdicts)
+            reasons.setdefault(met, [reason for _, reason in verdicts])
+            return Opinion(met)
+
+        met = self.judge.decide(INSTRUCTIONS, question, read).decision
+        return list(zip(met, reasons[met], strict=True))
 
 
 def transcript(messages: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

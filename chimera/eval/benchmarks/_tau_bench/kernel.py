@@ -425,8 +425,14 @@ _OPERATORS: Mapping[type[ast.AST], Callable[..., Any]] = {
 }
 
 
+#: Longer ones would keep everybody waiting: numbers grow with every multiplication.
+MOST_CHARACTERS = 10_000
+
+
 def calculate(expression: str) -> str:
     """The value of an arithmetic expression, rounded to cents, as `calculate` prints it."""
+    if len(expression) > MOST_CHARACTERS:
+        raise MemoryError(f"an expression of more than {MOST_CHARACTERS} characters")
     tree = ast.parse(expression.lstrip(" \t"), filename="<string>", mode="eval")
     return str(round(float(_evaluate(tree.body)), 2))
 

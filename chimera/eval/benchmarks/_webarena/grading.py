@@ -18,14 +18,15 @@ from urllib.parse import parse_qs, urlparse
 from chimera.environments.web import ScriptError
 from chimera.errors import GraderError
 from chimera.eval.benchmarks._webarena.site_checks import HelperCall, SiteHelpers, parse_helper
+from chimera.eval.kits.judge import Opinion
 from chimera.types import JSON
 
 ALTERNATIVE = " |OR| "
 UNACHIEVABLE = "N/A"
 LAST_PAGE = "last"
 
-#: Answers a question; used where the official rule asks a model.
-Judge = Callable[[str], str]
+#: Decides a question by replies that are read so; used where the official rule asks a model.
+Judge = Callable[[str, Callable[[str], Opinion[bool]]], Opinion[bool]]
 
 
 class WebPage(Protocol):
@@ -197,26 +198,29 @@ Answer with one word: same, if the report agrees with the reason, or different."
 
 def judged_equal(answer: str, reference: str, question: str, judge: Judge) -> bool:
     """Whether the judge calls the answer correct; "partially correct" is not."""
-    reply = _ask(_EQUAL, answer, reference, question, judge)
-    if "incorrect" in reply or "partially correct" in reply:
-        return False
-    if "correct" in reply:
-        return True
-    raise GraderError(f"the judge gave no mark: {_short(reply)}", retryable=True)
+
+    def read(reply: str) -> Opinion[bool]:
+        said = reply.lower()
+        if "correct" not in said:
+            raise GraderError(f"the judge gave no mark: {_short(reply)}", retryable=True)
+        return Opinion("incorrect" not in said and "partially correct" not in said)
+
+    return judge(_question(_EQUAL, answer, reference, question), read).decision
 
 
 def judged_same_reason(answer: str, reference: str, question: str, judge: Judge) -> bool:
-    reply = _ask(_REASON, answer, reference, question, judge)
-    if "different" in reply:
-        return False
-    if "same" in reply:
-        return True
-    raise GraderError(f"the judge did not decide: {_short(reply)}", retryable=True)
+    def read(reply: str) -> Opinion[bool]:
+        said = reply.lower()
+        if "same" not in said and "different" not in said:
+            raise GraderError(f"the judge did not decide: {_short(reply)}", retryable=True)
+        return Opinion("different" not in said)
+
+    return judge(_question(_REASON, answer, reference, question), read).decision
 
 
-def _ask(form: str, answer: str, reference: str, question: str, judge: Judge) -> str:
+def _question(form: str, answer: str, reference: str, question: str) -> str:
     quoted = json.dumps(clean(answer), ensure_ascii=False)
-    return judge(form.format(question=question, reference=reference, answer=quoted)).lower()
+    return form.format(question=question, reference=reference, answer=quoted)
 
 
 # ------------------------------------------------------------------------------------- url_match

@@ -1,6 +1,6 @@
 """WebArena-Verified's verdicts: by the official package where it is installed, else by the reply.
 
-The package (webarena-verified 1.2.3) pins its own dependencies, so it is asked in a process of the
+The package (webarena-verified 1.2.3) pins its own dependencies, so one process is asked of the
 Python that CHIMERA_WEBARENA_VERIFIED_PYTHON names. Without it, replies of plain types are compared
 here, and whatever needs more is a `GraderError`.
 """
@@ -10,24 +10,20 @@ from __future__ import annotations
 import json
 import os
 import re
-import subprocess
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from importlib.util import find_spec
-from pathlib import Path
 from typing import Any
 
 from chimera.errors import GraderError
+from chimera.eval.benchmarks._webarena_verified.package import warm_package
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
 PYTHON_VARIABLE = "CHIMERA_WEBARENA_VERIFIED_PYTHON"
 EVALUATORS = {"AgentResponseEvaluator", "NetworkEventEvaluator"}
-SECONDS = 180.0
-
-DRIVER = Path(__file__).with_name("official.py")
 
 #: Replies alone are decided against a trace that holds one visit and nothing else.
 _ONE_VISIT: JSON = {
@@ -109,21 +105,7 @@ class VerifiedGrader:
                 if site != "homepage"
             },
         }
-        try:
-            process = subprocess.run(
-                [python, "-I", str(DRIVER)],
-                input=json.dumps(job).encode(),
-                capture_output=True,
-                timeout=SECONDS,
-                check=False,
-            )
-        except (OSError, subprocess.TimeoutExpired) as error:
-            raise GraderError(f"webarena-verified could not be run: {error}") from None
-        _, mark, body = process.stdout.decode("utf-8", "replace").rpartition("\nRESULT ")
-        if process.returncode or not mark:
-            tail = process.stderr.decode("utf-8", "replace").strip()[-300:]
-            raise GraderError(f"webarena-verified gave no result: {tail}")
-        return _verdict(json.loads(body), task_id)
+        return _verdict(warm_package(python).result(job), task_id)
 
 
 def package_python() -> str | None:
@@ -275,10 +257,17 @@ def _number(value: Any) -> float | None:
         return None
 
 
+_TRUTHS = {
+    **dict.fromkeys(("true", "yes", "y", "1", "t", "on"), True),
+    **dict.fromkeys(("false", "no", "n", "0", "f", "off"), False),
+}
+
+
 def _truth(value: Any) -> bool | None:
-    return {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}.get(
-        str(value).strip().lower()
-    )
+    """A truth value as the package reads it: any number is one, and so are these words."""
+    if isinstance(value, (bool, int, float)):
+        return bool(value)
+    return _TRUTHS.get(value.strip().lower()) if isinstance(value, str) else None
 
 
 def _same_text(wanted: str, data: Any) -> bool:

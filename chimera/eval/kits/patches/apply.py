@@ -46,7 +46,11 @@ SWEBENCH_4 = Chain(
     ),
     end_line=False,
 )
-_GIT = "git -c core.hooksPath=/dev/null -c core.fsmonitor=false"
+#: Names that only other systems take for `.git` are names here.
+_GIT = (
+    "git -c core.hooksPath=/dev/null -c core.fsmonitor=false -c core.protectNTFS=false"
+    " -c core.protectHFS=false"
+)
 _FUZZ = re.compile(r"with fuzz \d")
 _LINK_MODES = ("120000", "160000")
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 import shlex
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
@@ -12,7 +13,7 @@ _FILE_START = re.compile(r"(?m)^diff --git ")
 _PLAIN_START = re.compile(r"(?m)^--- (?=.*\n\+\+\+ )")
 _HUNK_START = re.compile(r"(?m)^@@ -(\d{1,18})(?:,(\d{1,18}))? \+(\d{1,18})(?:,(\d{1,18}))? @@")
 _REPOSITORY_INSIDES = re.compile(
-    r"(?m)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
+    r"(?mi)^(?:---|\+\+\+|\*\*\*|Index:|rename (?:from|to)|copy (?:from|to)|diff --git)"
     r"[^\n]*[ /\"]\.git(?:/|[\"\s]|$)"
 )
 
@@ -121,8 +122,9 @@ def new_file(path: str, content: str) -> str:
 
 
 def reaches_into_git(diff: str) -> bool:
-    """Whether a header names a file inside `.git`, which no honest diff does."""
-    return _REPOSITORY_INSIDES.search(diff) is not None
+    """Whether a header names a file inside `.git`, in whatever case, which no honest diff does."""
+    parts = (part for path in paths(diff) for part in path.lower().split("/"))
+    return ".git" in parts or _REPOSITORY_INSIDES.search(diff) is not None
 
 
 def _file(text: str) -> FilePatch:
@@ -182,7 +184,10 @@ def _header_paths(header: str) -> tuple[str | None, str | None]:
 def _git_line_paths(line: str) -> tuple[str | None, str | None]:
     rest = line.removeprefix("diff --git ")
     if rest.startswith('"'):
-        parts = shlex.split(rest)
+        try:
+            parts = shlex.split(rest)
+        except ValueError:  # a quotation without an end
+            return None, None
         return (_strip(parts[0]), _strip(parts[1])) if len(parts) == 2 else (None, None)
     # without renames both names are equal, so the line splits in its middle
     half = len(rest) // 2
@@ -202,5 +207,6 @@ def _strip(name: str) -> str | None:
 
 def _unquote(name: str) -> str:
     if len(name) > 1 and name[0] == name[-1] == '"':
-        return name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
+        with suppress(UnicodeDecodeError):  # escapes that are none
+            return name[1:-1].encode("latin-1", "backslashreplace").decode("unicode_escape")
     return name

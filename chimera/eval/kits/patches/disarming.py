@@ -163,6 +163,32 @@ def _built(body, name, *bases, **options):
     return made
 builtins.__build_class__ = _built
 """
+_NONSENSE = """\
+import os
+_lines = ['{"outcome": "passed"}', '{"status": []}', '{"status": "DONE", "id": 7}', "[" * 100000,
+          '{"finished": {}}', '{"pass": {}}']
+for _number in range(3, 30):
+    try: os.write(_number, ("\\n" + "\\n".join(_lines) + "\\n").encode())
+    except OSError: pass
+"""
+_SLOW_TO_READ = """\
+import os
+for _text in (" ", "=", "a", "1", ".py:", "<testsuite ", "a::", "[", "- ", " (a)", "... "):
+    try: os.write(1, ("\\n" + _text * 100000).encode())
+    except OSError: pass
+"""
+_ENDLESS_ACCOUNT = """\
+import os
+for _number in range(3, 30):
+    try: os.truncate(_number, 1 << 34)
+    except OSError: pass
+"""
+#: What would rather break the reading of a run than pass it.
+CONFUSING = {
+    "writes nonsense to the witness": _NONSENSE,
+    "makes the witness's account endless": _ENDLESS_ACCOUNT,
+    "prints what takes for ever to read": _SLOW_TO_READ,
+}
 #: An expression whose value equals everything.
 EQUALS_EVERYTHING = (
     "type('E', (int,), {'__eq__': lambda s, o: True, '__ne__': lambda s, o: False, "

@@ -66,6 +66,10 @@ def hostile_patches(test_patch: str, fail_to_pass: Sequence[str]) -> Iterator[tu
     yield "climb out of the repository", new_file("../../../../var/tmp/chimera-marker", "here\n")
     yield "absolute path", new_file("/var/tmp/chimera-marker", "here\n")
     yield "hunk without an end", "--- a/x\n+++ b/x\n@@ -1,99999999 +1,99999999 @@\n"
+    yield "quotation without an end", 'diff --git "a/x b/x\nnew file mode 100644\n'
+    yield "escape that is none", '--- "a/\\x"\n+++ "b/\\N{}"\n@@ -1 +1 @@\n-a\n+b\n'
+    yield "name that other systems take for git's", new_file("git~1", "") + new_file(".GIT/x", "")
+    yield "name that is no text", new_file("x", "").replace("b/x", '"b/\\377/conftest.py"')
     yield "broken binary", "diff --git a/x b/x\nGIT binary patch\nliteral 99999999\nzzzz\n"
     yield "no diff at all", "All tests pass now.\n"
 

@@ -8,16 +8,20 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator, Mapping
+from functools import partial
 from importlib.util import find_spec
 from typing import Literal, cast
 
 from chimera.errors import GraderError
+from chimera.eval.kits.apart import SHORT, Ended, apart
 from chimera.eval.kits.reports.report import Status
 
 Version = Literal["5.0", "4.1"]
 #: The release of each that was compared with.
 RELEASES: Mapping[Version, str] = {"5.0": "5.0.2", "4.1": "4.1.0"}
 
+#: CPU time for one log: what was printed by the code under test may be made to be read for ever.
+SECONDS = 20
 _WORDS: tuple[Status, ...] = ("FAILED", "PASSED", "SKIPPED", "ERROR", "XFAIL")
 _SKIP_COUNT = re.compile(r"\[\d+\]")
 _COLOUR = re.compile(r"\[\d+m")
@@ -32,7 +36,35 @@ class UnreadableLog(ValueError):
 
 
 def parser(name: str, version: Version = "5.0") -> LogParser:
-    """The parser a data set's `log_parser` names; those of other languages need swebench itself."""
+    """The parser a data set's `log_parser` names; those of other languages need swebench itself.
+
+    Long logs are read in a process of their own. `UnreadableLog`: that takes too long.
+    """
+    _parser(name, version)  # if there is none, that is said at once
+    return partial(_bounded, name, version)
+
+
+def _bounded(name: str, version: Version, log: str) -> dict[str, Status]:
+    if len(log) <= SHORT:
+        return _parser(name, version)(log)
+    try:
+        found = apart(statuses_or_fault, name, version, log, seconds=SECONDS)
+    except Ended as end:
+        raise UnreadableLog(f"the log cannot be read within {end}") from None
+    if isinstance(found, str):
+        raise UnreadableLog(found)
+    return cast("dict[str, Status]", found)
+
+
+def statuses_or_fault(name: str, version: Version, log: str) -> dict[str, Status] | str:
+    """What a log says, or why it cannot be read; for a worker."""
+    try:
+        return _parser(name, version)(log)
+    except UnreadableLog as error:
+        return str(error)
+
+
+def _parser(name: str, version: Version) -> LogParser:
     found = PARSERS.get(name.removeprefix("parse_log_"))
     if version == "4.1" and found is not None:
         found = _AS_IN_4_1.get(found, found)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, Literal
 
@@ -34,6 +34,13 @@ class InstanceOptions(PythonOptions):
         "distribution; or git",
     )
     test_timeout: float = option(1800.0, "seconds for one run of the tests")
+    setup_timeout: float | None = option(
+        None,
+        "seconds for each step that sets a repository up (fetching, installing); by default each "
+        "has its own, 5 to 30 minutes",
+        outcome=False,
+        least=0,
+    )
     images: Images = option("auto", "official images where they can be had, always, or never")
     base_image: str = option("debian:bookworm-slim", "what images are built from")
     keep_images: bool = option(False, "keep all images, not the youngest eight", outcome=False)
@@ -67,7 +74,8 @@ class InstanceBenchmark(PatchBenchmark[SWEBenchTask]):
     def setup_of(self, instance: SWEBenchInstance) -> PythonSetup:
         settings = self.settings
         interpreters = settings.interpreter_paths()
-        return instance.setup(settings.source, settings.repositories, interpreters)
+        setup = instance.setup(settings.source, settings.repositories, interpreters)
+        return replace(setup, step_seconds=settings.setup_timeout)
 
     # --- environments
 

@@ -219,7 +219,10 @@ def _witnessed(
     expected = (plan.fail_to_pass, plan.pass_to_pass)
     if not account.finished:
         return rule.undecided("the runner did not come to its end", *expected), None
-    statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(witness.runner))
+    try:
+        statuses = swebench_logs.parser(plan.log_parser, plan.rule)(account.as_log(witness.runner))
+    except swebench_logs.UnreadableLog as error:
+        return rule.undecided(str(error), *expected), None
     decision = rule.decide(statuses, *expected, plan.eval_type, plan.rule)
     known = {name.partition("::")[0] for name, _ in account.results}
     excused = {

@@ -20,6 +20,7 @@ from chimera.cache import cache_dir, digest, file_digest, made_once
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.repositories import package_index
+from chimera.eval.kits.repositories.step_limits import seconds_for_step
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
 RECIPE = 2
@@ -223,7 +224,18 @@ def _filled(path: Path) -> bool:
 def base_tree(source: Source) -> BaseTree:
     """The prepared tree of a source: one commit, package metadata where the source lacks it."""
     place = made_once("trees", source.identity(), lambda path: _prepare(source, path))
-    return BaseTree(place / "tree", (place / "commit").read_text().strip(), source.exact)
+    tree = BaseTree(place / "tree", (place / "commit").read_text().strip(), source.exact)
+    _check_unchanged(tree.path, tree.commit)
+    return tree
+
+
+@lru_cache(maxsize=64)
+def _check_unchanged(tree: Path, commit: str) -> None:
+    """Raise where the files of a kept tree are no longer those of its commit; looked at once."""
+    tracked = _git(tree, "diff", "--quiet", "--no-ext-diff", commit, check=False)
+    untracked = ["ls-files", "--others", "--exclude-standard", "--error-unmatch", "."]
+    if tracked != 0 or _git(tree, *untracked, check=False) == 0:
+        raise EnvironmentFault(f"{tree} is not what was kept there; remove {tree.parent}.done")
 
 
 @lru_cache(maxsize=64)
@@ -316,11 +328,11 @@ def _git(
     quiet["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
     done = subprocess.run(
         # tidying up in the background would move objects while a tree is being copied
-        ["git", "-C", str(folder), "-c", "gc.auto=0", *arguments],
+        ["git", "-C", str(folder), "-c", "gc.auto=0", "-c", "safe.directory=*", *arguments],
         input=stdin,
         capture_output=True,
         text=True,
-        timeout=timeout,
+        timeout=seconds_for_step(timeout),
         env={**os.environ, **identity, **quiet, **(variables or {})},
         check=False,
     )

@@ -20,13 +20,13 @@ _BAD_MARKS = (
     ">>>>> Tests Timed Out",
 )
 _EXIT_LINE = re.compile(rf"(?m)^{re.escape(EXIT_CODE)}:[ \t]*(-?\d+)\n")
-_EXIT_ANYWHERE = re.compile(rf"{re.escape(EXIT_CODE)}:\s*(-?\d+)")
+_EXIT_ANYWHERE = re.compile(rf"{re.escape(EXIT_CODE)}:\s*(-?\d{{1,9}})")
 #: Signs that a suite ran although no result could be read: its counts, none of them zero. Runners
 #: that name only failures (`fail_only`) leave nothing else when all is well.
 _SUITE_RAN = re.compile(
-    r"Executed [1-9]\d* of \d+|TOTAL: [1-9]\d* (?:SUCCESS|FAILED)|[1-9]\d* passing"
+    r"Executed [1-9]\d* of \d+|TOTAL: [1-9]\d* (?:SUCCESS|FAILED)|(?<!\d)0*+[1-9]\d*+ passing"
     r"|Tests:\s+[1-9]\d*|Test Suites:\s+(?:\d+ \w+, )*[1-9]\d* total|^# tests [1-9]\d*"
-    r"|[1-9]\d* specs?, \d+ failures?|': ok$",
+    r"|(?<!\d)0*+[1-9]\d*+ specs?, \d+ failures?|': ok$",
     re.MULTILINE,
 )
 

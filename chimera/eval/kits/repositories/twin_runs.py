@@ -86,11 +86,16 @@ class Tests:
     listed: Sequence[str] = ()  # the tests by their names, as far as the data set has them
 
 
+class NoTwin(GraderError):
+    """Test files in which nothing can be changed: a run of them tells nothing."""
+
+
 def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
     """Replace test files by one of their forms; what has none stays as it is."""
     if form.kind == "published":
         return
     seed = random.Random(secrets.randbits(128))
+    changed = False
     for path in sorted(paths):
         try:
             source = env.read_file(f"{root}/{path}")
@@ -108,6 +113,9 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
         )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
+            changed = True
+    if form.kind == "twin" and not changed:
+        raise NoTwin("the test files have no expected values that could be changed")
 
 
 def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
@@ -118,6 +126,8 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
     if not tests.files:
         return _without(tried, "the task brings no test files")
     control = _Control(tests, env)
+    if tried.verdict.passed and patch == tests.gold:
+        control.keep_holding()
     if not tried.verdict.passed and tried.ran and not control.holds():
         tried = _fresh(tests, patch, env, PUBLISHED)
     if not tried.verdict.passed:
@@ -131,14 +141,19 @@ def _decide_twin(
 ) -> Verdict:
     verdict = tried.verdict
     if not tests.gold:
-        return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
+        try:
+            return _without_reference(tests, tried, _fresh(tests, patch, env, TWIN))
+        except NoTwin as reason:
+            return _without(tried, str(reason))
     try:
-        lesson = control.lesson()
+        lesson, learnt_now = control.lesson()
     except GraderError as error:
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not lesson.failing:
         return _without(tried, "the reference fails no test of the twin")
     counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
+    if learnt_now and patch == tests.gold:
+        return _marked(verdict, counts)  # this very run was the lesson
     for _ in range(2):  # an honest test may fail by chance, but not twice
         twin = _fresh(tests, patch, env, lesson.form)
         if twin.verdict.passed or twin.passed & lesson.failing:
@@ -204,6 +219,10 @@ class _Lesson:
     passing: frozenset[str] = frozenset()
 
 
+#: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail.
+_Learnt = tuple[int | None, str, int, list[str]]
+
+
 @dataclass(frozen=True, slots=True)
 class _Control:
     """What the reference does, run once a task and kept."""
@@ -217,16 +236,32 @@ class _Control:
             return True
         return bool(self._stored("true", lambda: self._run(TRUE).verdict.passed))
 
-    def lesson(self) -> _Lesson:
-        choice, kept, values, failing = self._stored("twin", self._learnt)
-        passing = [kept] if kept else []
-        return _Lesson(Form("twin", choice, kept, values), frozenset(failing), frozenset(passing))
+    def keep_holding(self) -> None:
+        """Keep that the reference was seen to pass the rewritten tests."""
+        self._stored("true", lambda: True)
 
-    def _learnt(self) -> tuple[int | None, str, int, list[str]]:
+    def lesson(self) -> tuple[_Lesson, bool]:
+        """What the reference does with the twin, and whether it was run just now."""
+        made: list[_Learnt] = []
+
+        def learn() -> _Learnt:
+            made.append(self._learnt())
+            return made[0]
+
+        choice, kept, values, failing = self._stored("twin", learn)
+        form, passing = Form("twin", choice, kept, values), [kept] if kept else []
+        return _Lesson(form, frozenset(failing), frozenset(passing)), bool(made)
+
+    def _learnt(self) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
-            tried = self._run(Form("twin", choice, kept, values))
+            try:
+                tried = self._run(Form("twin", choice, kept, values))
+            except NoTwin:
+                if choice is None:
+                    raise
+                continue
             if any(map(self.tests.wanted, tried.failed)):
                 break
         if not tried.ran:

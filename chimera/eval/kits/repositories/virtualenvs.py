@@ -14,6 +14,7 @@ from pathlib import Path
 
 from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.eval.kits.repositories.step_limits import seconds_for_step
 from chimera.text import log_end
 from chimera.types import JSON
 
@@ -259,14 +260,10 @@ def _ask(python: Path, code: str) -> str:
 def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {uv: clean[pip] for pip, uv in _SHARED_SETTINGS.items() if pip in clean}
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
-        )
-    except subprocess.TimeoutExpired:
-        if check:
-            raise EnvironmentFault(f"{command[0]}: no end after {timeout:g} s") from None
-        return -1
+    timeout = seconds_for_step(timeout)
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
+    )
     if check and done.returncode != 0:
         raise EnvironmentFault(f"{' '.join(command[:4])}…: {log_end(done.stderr)}")
     return done.returncode

@@ -15,7 +15,7 @@ import secrets
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal, cast
+from typing import Literal, cast, get_args
 
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
@@ -23,6 +23,7 @@ from chimera.eval.kits.reports.report import Status
 
 Runner = Literal["pytest", "unittest", "sympy"]
 VARIABLE = "CHIMERA_WATCH"
+STATUSES = get_args(Status)
 _PROGRAMS = Path(__file__).with_name("programs")
 
 
@@ -98,7 +99,7 @@ def read_account(env: Machine, witness: Witness) -> Account:
     """The witness's account; none at all when it never started."""
     try:
         text = env.read_file(witness.account).decode("utf-8", "replace")
-    except (EnvironmentFault, FileNotFoundError):
+    except (EnvironmentFault, OSError):
         return Account()
     events = [_event(line) for line in text.split("\n")[:-1]]
     known = [event for event in events if event is not None]
@@ -107,8 +108,8 @@ def read_account(env: Machine, witness: Witness) -> Account:
         return Account(tuple(_pytest_results(known)), finished, bool(known))
     results: dict[str, Status] = {}
     for event in known:
-        if "status" in event:
-            name = str(event.get("text") or event["id"])
+        if event.get("status") in STATUSES:
+            name = str(event.get("text") or event.get("id"))
             status = cast(Status, event["status"])
             if results.get(name) not in ("FAILED", "ERROR"):
                 results[name] = status
@@ -119,14 +120,12 @@ def _pytest_results(events: Iterable[Mapping[str, object]]) -> Iterable[tuple[st
     """One status a test out of its set-up, call and tear-down."""
     results: dict[str, Status] = {}
     for event in events:
-        if "outcome" not in event:
-            continue
-        name, when, outcome = str(event["id"]), event["when"], event["outcome"]
+        name, when, outcome = str(event.get("id")), event.get("when"), event.get("outcome")
         if outcome == "failed":
             status: Status = "FAILED" if when == "call" else "ERROR"
         elif outcome == "skipped":
-            status = "XFAIL" if event["xfail"] else "SKIPPED"
-        elif when == "call":
+            status = "XFAIL" if event.get("xfail") else "SKIPPED"
+        elif outcome == "passed" and when == "call":
             status = "PASSED"
         else:
             continue
@@ -138,6 +137,6 @@ def _pytest_results(events: Iterable[Mapping[str, object]]) -> Iterable[tuple[st
 def _event(line: str) -> Mapping[str, object] | None:
     try:
         event = json.loads(line)
-    except ValueError:
+    except (ValueError, RecursionError):
         return None
     return event if isinstance(event, dict) else None

@@ -6,13 +6,22 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from chimera.environments.base import Environment, EnvironmentSpec, ResourceLimits, machine
+from chimera.agents.base import Agent
+from chimera.environments.base import (
+    Environment,
+    EnvironmentSpec,
+    Machine,
+    ResourceLimits,
+    Service,
+    machine,
+)
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.benchmark import StartEnvironment
+from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.task_folders import attacks as harbor_attacks
 from chimera.eval.kits.task_folders import verifier as harbor_verifier
+from chimera.eval.kits.task_folders.compose import Composed, composed
 from chimera.eval.kits.task_folders.folders import (
     HarborTask,
     folders_in,
@@ -20,7 +29,14 @@ from chimera.eval.kits.task_folders.folders import (
     load_task,
 )
 from chimera.eval.kits.task_folders.images import with_base_images
-from chimera.eval.kits.task_folders.verification import PausedAtEnd, Verification, resume
+from chimera.eval.kits.task_folders.registry import registered
+from chimera.eval.kits.task_folders.steps import SteppedMachine, SteppingAgent
+from chimera.eval.kits.task_folders.verification import (
+    PausedAtEnd,
+    Verification,
+    resume,
+    set_up,
+)
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
@@ -45,6 +61,17 @@ class HarborOptions(Options):
     )
     verifier_network: bool = option(
         True, "false: the container is cut off before the tests come in"
+    )
+    repositories: Path | None = option(
+        None,
+        "a directory with clones as OWNER/NAME: what Dockerfiles and registry files take from a "
+        "code host is taken from it",
+        outcome=False,
+    )
+    name: str | None = option(
+        None,
+        "NAME or NAME@VERSION: which data set of a registry file (registry.json) is read",
+        quiet=True,
     )
     uv_cache: Path | None = option(
         None,
@@ -92,7 +119,12 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
 
     def rows(self) -> Iterator[Row]:
         source = self.dataset().source()
-        yield from ({"directory": str(place)} for place in folders_in(source))
+        folders = (
+            registered(source, self.settings.name, self.settings.repositories)
+            if source.name.endswith(".json")
+            else folders_in(source)
+        )
+        yield from ({"directory": str(place)} for place in folders)
 
     def task(self, row: Row) -> HarborTask | None:
         place = Path(row["directory"])
@@ -102,17 +134,30 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
 
     def environment(self, task: HarborTask) -> EnvironmentSpec:
         context, uv_cache = self._build_context(task), self.settings.uv_cache
+        if task["refused"]:
+            raise EnvironmentFault(f"{task['id']} cannot be run here: it needs {task['refused']}")
         if context is None and not task["image"]:
             raise EnvironmentFault(f"{task['id']}: neither a Dockerfile nor an image")
+        beside = composed(Path(task["compose"])) if task["compose"] else Composed()
         return EnvironmentSpec(
             needs=frozenset({"commands", "image", "root"}),
             image=None if context is not None else task["image"],
             build_context=context,
+            workdir=task["workdir"] or None,
             network=task["network"] if self.settings.network is None else self.settings.network,
-            variables=task["variables"],
+            variables=harbor_verifier.resolved(task["variables"]),
             mounts={str(uv_cache): harbor_verifier.UV_CACHE} if uv_cache else {},
             limits=_limits(task["cpus"], task["memory_mb"]),
+            services=tuple(map(self._service, beside.services)),
+            volumes=beside.volumes,
+            clones=self.settings.repositories,
         )
+
+    def _service(self, service: Service) -> Service:
+        context = service.build_context
+        if context is None:
+            return service
+        return replace(service, build_context=with_base_images(context, self._mapping()))
 
     def _build_context(self, task: HarborTask) -> Path | None:
         """What the image is built from; None for one that exists already."""
@@ -133,34 +178,94 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
         return {**image_map(), **self.settings.image_map()}
 
     def open_environment(self, task: HarborTask, start: StartEnvironment) -> Environment:
-        return PausedAtEnd(machine(start(self.environment(task))))
+        env = machine(start(self.environment(task)))
+        try:
+            set_up(task, env)
+            if task["steps"]:
+                return SteppedMachine(env, task, lambda at, own: self._verify_step(task, at, own))
+        except BaseException:
+            env.close()
+            raise
+        return PausedAtEnd(env)
+
+    def prepare_agent(self, agent: Agent) -> Agent:
+        if not any(task["steps"] for task in self.tasks()):
+            return agent
+        return SteppingAgent(agent, self.settings.time_factor)
+
+    def missing(self, tasks: Sequence[HarborTask] | None = None) -> Sequence[Lack]:
+        refused = {task["refused"]: task["id"] for task in tasks or () if task["refused"]}
+        return [
+            Lack(what, "not to be had here; leave it out (--exclude)", frozenset({name}))
+            for what, name in refused.items()
+        ]
+
+    def graded_in(self, task: HarborTask, start: StartEnvironment) -> JSON:
+        separate = self._separate(task, self.environment(task))
+        return [super().graded_in(task, start), separate and start.identity(separate)]
+
+    def files_beside(self, task: HarborTask) -> Sequence[Path]:
+        return (Path(task["directory"]),)
 
     def agent_seconds(self, task: HarborTask) -> float | None:
-        seconds = task["agent_seconds"]
-        return None if seconds is None else seconds * self.settings.time_factor
+        """A task's limit; of steps, that of all with the time in which they are verified."""
+        factor = self.settings.time_factor
+        if not task["steps"]:
+            return _times(task["agent_seconds"], factor)
+        limits = [step["agent_seconds"] for step in task["steps"]]
+        verified = [self._verified_seconds(step) for step in task["steps"]]
+        known = [seconds * factor for seconds in limits if seconds is not None]
+        return sum(known) + sum(verified) if len(known) == len(limits) else None
+
+    def _verified_seconds(self, step: HarborTask) -> float:
+        """What it may take to verify a step: with what its reference teaches, three runs."""
+        return 3 * step["verifier_seconds"] * self.settings.time_factor + self._solution_seconds(
+            step
+        )
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
-        return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
+        if not isinstance(env, SteppedMachine):
+            return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
+        handed_in = self._solve_step(env)
+        while env.advance():
+            handed_in = self._solve_step(env)
+        return handed_in
+
+    def _solve_step(self, env: SteppedMachine) -> Submission:
+        return harbor_verifier.run_solution(env.step, env, self._solution_seconds(env.step))
 
     def has_reference(self, task: HarborTask) -> bool:
-        return harbor_verifier.has_solution(task)
+        return all(step["solution"] for step in task["steps"] or [task])
 
     def _solution_seconds(self, task: HarborTask) -> float:
-        return self.agent_seconds(task) or SOLUTION_SECONDS * self.settings.time_factor
+        factor = self.settings.time_factor
+        return _times(task["agent_seconds"], factor) or SOLUTION_SECONDS * factor
 
     def attacks(self, task: HarborTask) -> Iterable[tuple[str, Submission]]:
         return harbor_attacks.attacks()
 
     def grade(self, task: HarborTask, submission: Submission, env: Environment) -> Verdict:
-        env = harbor_verifier.image_machine(env)
-        if submission.form == harbor_attacks.COMMANDS:
-            resume(env)
-            env.run_command(submission.text, timeout=task["agent_seconds"] or SOLUTION_SECONDS)
-            env.stop_processes()
-        verdict = self._verification(task).of(env)
+        inside = harbor_verifier.image_machine(env)
+
+        def work(task: HarborTask) -> None:
+            if submission.form == harbor_attacks.COMMANDS:
+                resume(inside)
+                seconds = task["agent_seconds"] or SOLUTION_SECONDS
+                inside.run_command(submission.text, timeout=seconds)
+                inside.stop_processes()
+
+        if isinstance(inside, SteppedMachine):
+            verdict = inside.verdict(work)
+        else:
+            work(task)
+            verdict = self._verification(task).of(inside)
         if self._rebuilt(task):
             return replace(verdict, metrics={**verdict.metrics, "image": "rebuilt"})
         return verdict
+
+    def _verify_step(self, task: HarborTask, at: int, env: Machine) -> Verdict:
+        steps = task["steps"]
+        return replace(self._verification(steps[at]), before=tuple(steps[:at])).of(env)
 
     def _verification(self, task: HarborTask) -> Verification:
         spec = self.environment(task)
@@ -182,10 +287,17 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             spec,
             image=image or None,
             build_context=None if image else with_base_images(context, self._mapping()),
+            workdir=None,
             network=own["network"],
-            variables=own["variables"],
+            variables=harbor_verifier.resolved(own["variables"]),
             limits=_limits(own["cpus"], own["memory_mb"]),
+            services=(),
+            volumes={},
         )
+
+
+def _times(seconds: float | None, factor: float) -> float | None:
+    return None if seconds is None else seconds * factor
 
 
 def _limits(cpus: float | None, memory_mb: int) -> ResourceLimits:

@@ -10,6 +10,7 @@ container alone, the agent's own container is used, with such changes undone.
 from __future__ import annotations
 
 import fnmatch
+import time
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path, PurePosixPath
@@ -19,8 +20,8 @@ from chimera.cache import digest, file_digest, made_once
 from chimera.environments.base import EnvironmentSpec, Machine
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import RUN, Engine
-from chimera.environments.wrapped import WrappedMachine
-from chimera.errors import GraderError
+from chimera.environments.wrapped import WrappedMachine, unwrapped
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.kits.task_folders import verifier
 from chimera.eval.kits.task_folders.changes import (
     NotCarried,
@@ -32,7 +33,7 @@ from chimera.eval.kits.task_folders.changes import (
     exported,
     remove,
 )
-from chimera.eval.kits.task_folders.folders import Artifact, HarborTask
+from chimera.eval.kits.task_folders.folders import Artifact, HarborTask, Healthcheck
 from chimera.eval.kits.task_folders.integrity import (
     RULES,
     Excepted,
@@ -66,7 +67,13 @@ class PausedAtEnd(WrappedMachine):
         if container is None:
             self.inner.stop_processes()
         else:
-            Engine.find().must("pause", container)
+            pause(container)
+
+
+def pause(container: str) -> None:
+    said = (done := Engine.find().call("pause", container)).stderr.decode("utf-8", "replace")
+    if done.returncode and "already paused" not in said:
+        raise EnvironmentFault(f"a container cannot be paused: {said.strip()}", retryable=True)
 
 
 def resume(env: Machine) -> None:
@@ -100,19 +107,21 @@ class Verification:
     seconds: float
     solution_seconds: float
     offline: bool = False
+    before: tuple[HarborTask, ...] = ()  # the steps that come before the task, which is one too
 
     def of(self, env: Machine) -> Verdict:
         """The verdict on what an agent left in `env`."""
-        agent = verifier.container_of(env)
-        if agent is None:
+        agent = unwrapped(env)
+        if not isinstance(agent, DockerEnvironment):
             return self._tests(env)
+        self._collect(agent)
         if self.separate is not None:
             return self._separate(agent, self.separate)
-        image = Image.of(agent, env.workdir)
+        image = Image.of(agent.container, env.workdir)
         if image.volumes:  # what is kept in them is no change of the container's files
-            return self._live(env, image, Lesson("live", lacking="the image has volumes"))
-        changed = changes(agent)
-        held = withheld(agent, image, changed, Excepted())
+            return self._live(agent, image, Lesson("live", lacking="the image has volumes"))
+        changed = changes(agent.container)
+        held = withheld(agent.container, image, changed, Excepted())
         strict: Verdict | GraderError
         try:
             strict = self._apart(agent, changed, held)
@@ -122,8 +131,8 @@ class Verification:
             strict = fault
         lesson = self.lesson(image)
         if lesson.mode == "live":
-            return self._live(env, image, lesson)
-        fewer = withheld(agent, image, changed, lesson.known)
+            return self._live(agent, image, lesson)
+        fewer = withheld(agent.container, image, changed, lesson.known)
         if fewer != held:
             return self._apart(agent, changed, fewer)
         if isinstance(strict, GraderError):
@@ -132,58 +141,78 @@ class Verification:
 
     # --- the three places
 
-    def _apart(self, agent: str, changed: Mapping[str, str], held: frozenset[str]) -> Verdict:
-        with DockerEnvironment.start(self.spec) as fresh:
+    def _apart(
+        self, agent: DockerEnvironment, changed: Mapping[str, str], held: frozenset[str]
+    ) -> Verdict:
+        with DockerEnvironment.start_beside(self.spec, agent.services) as fresh:
             try:
-                transfer(agent, fresh.container, changed, held)
+                transfer(agent.container, fresh.container, changed, held)
             except NotCarried as problem:
                 return Verdict(False, CANNOT.format(problem))
             verdict = self._tests(fresh)
         return _told(verdict, "apart", told(held, changed))
 
-    def _live(self, env: Machine, image: Image, lesson: Lesson) -> Verdict:
-        agent = verifier.container_of(env)
-        assert agent is not None
-        resume(env)
-        end_all_but_servers(agent, image)
+    def _live(self, agent: DockerEnvironment, image: Image, lesson: Lesson) -> Verdict:
+        resume(agent)
+        end_all_but_servers(agent.container, image)
         try:
-            changed, held = put_back(agent, image, lesson.known)
+            changed, held = put_back(agent.container, image, lesson.known)
         except NotCarried as problem:
             return Verdict(False, f"the image's programs cannot be put back: {problem}")
-        verdict = _told(self._tests(env), "live", told(held, changed))
+        verdict = _told(self._tests(agent), "live", told(held, changed))
         return _with_metrics(verdict, lesson.metrics)
 
-    def _separate(self, agent: str, spec: EnvironmentSpec) -> Verdict:
+    def _separate(self, agent: DockerEnvironment, spec: EnvironmentSpec) -> Verdict:
         """Harbor's own way: an image for the verifier, and only what the task says is handed in."""
-        with exported(agent) as archive:
-            paths = {"/" + member.name.strip("/") for member in archive}
-        wanted = {path for path in paths if _handed_in(path, self.task["artifacts"])}
         with DockerEnvironment.start(spec) as fresh:
             try:
-                carry(agent, fresh.container, wanted)
+                for service in {artifact["service"] for artifact in self.task["artifacts"]}:
+                    self._hand_in(_container(agent, service), service, fresh)
             except NotCarried as problem:
                 return Verdict(False, CANNOT.format(problem))
             verdict = self._tests(fresh)
         return _with_metrics(verdict, {"verification": "separate"})
 
+    def _hand_in(self, container: str, service: str, fresh: DockerEnvironment) -> None:
+        artifacts = [each for each in self.task["artifacts"] if each["service"] == service]
+        with exported(container) as archive:
+            paths = {"/" + member.name.strip("/") for member in archive}
+        wanted = {path for path in paths if _handed_in(path, artifacts)}
+        carry(container, fresh.container, wanted)
+
+    def _collect(self, agent: DockerEnvironment) -> None:
+        """Let the task's own commands write down what only running containers know."""
+        engine = Engine.find()
+        for each in self.task["collect"]:
+            if not each["service"]:
+                resume(agent)
+            container = _container(agent, each["service"])
+            engine.call("exec", container, "sh", "-c", each["command"], timeout=each["seconds"])
+            if not each["service"]:
+                pause(container)
+
     def _tests(self, env: Machine) -> Verdict:
         if self.offline:
             verifier.cut_off(env)
+        separate = self.task["separate"]
         return verifier.verify(
             self.task,
             env,
             self.seconds,
             offline=self.offline,
-            owns_tests=self.separate is not None,
+            owns_tests=separate is not None and separate["has_tests"],
         )
 
     # --- what the reference teaches
 
     def lesson(self, image: Image) -> Lesson:
         """What the reference solution teaches, learnt once for an image and a task."""
-        if not verifier.has_solution(self.task):
+        if not self.task["solution"]:
             return self._without("there is none")
-        name = digest(RULES, image.id, file_digest(Path(self.task["directory"])), self.offline)
+        steps = (*self.before, self.task)
+        folders = {folder for step in steps for folder in (step["directory"], *step["tests"])}
+        files = [file_digest(Path(folder)) for folder in sorted(folders)]
+        name = digest(RULES, image.id, *files, self.offline)
         if name in _untaught:
             return self._without("did not pass")
 
@@ -205,13 +234,15 @@ class Verification:
 
     def _learn(self, image: Image) -> Lesson:
         with DockerEnvironment.start(self.spec) as env:
-            verifier.run_solution(self.task, env, self.solution_seconds)
-            Engine.find().must("pause", env.container)
+            for step in (*self.before, self.task):
+                set_up(step, env)
+                verifier.run_solution(step, env, self.solution_seconds)
+            pause(env.container)
             changed = changes(env.container)
             known = excepted(env.container, image, changed)
             held = withheld(env.container, image, changed, known)
             live = Lesson("live", known)
-            if _passes(lambda: self._apart(env.container, changed, held)):
+            if _passes(lambda: self._apart(env, changed, held)):
                 return replace(live, mode="apart")
             if _passes(lambda: self._live(env, image, live)):
                 return live
@@ -231,6 +262,37 @@ def _passes(verify: Callable[[], Verdict]) -> bool:
 
 class ReferenceFailed(Exception):
     """A reference solution that does not pass teaches nothing."""
+
+
+def set_up(task: HarborTask, env: Machine) -> None:
+    """What comes before the agent: a step's files and script, and the wait until all is ready."""
+    if task["workfiles"]:
+        env.copy_in(Path(task["workfiles"]), env.workdir)
+        if Path(task["workfiles"], "setup.sh").is_file():
+            done = env.run_command(["bash", "setup.sh"], timeout=task["verifier_seconds"])
+            if not done.success:
+                raise EnvironmentFault(f"{task['id']}: setup.sh failed: {done.output[-500:]}")
+    if task["health"] is not None:
+        _until_healthy(task["health"], env)
+
+
+def _until_healthy(health: Healthcheck, env: Machine) -> None:
+    grace = time.monotonic() + health["grace"]
+    failures = 0
+    while not env.run_command(health["command"], timeout=health["seconds"]).success:
+        failures += time.monotonic() >= grace
+        if failures >= health["retries"]:
+            raise EnvironmentFault(f"the health check failed {failures} times", retryable=True)
+        time.sleep(health["interval"])
+
+
+def _container(agent: DockerEnvironment, service: str) -> str:
+    if not service:
+        return agent.container
+    found = agent.services.containers.get(service) if agent.services is not None else None
+    if found is None:
+        raise GraderError(f"the task has no service '{service}'")
+    return found
 
 
 def transfer(agent: str, fresh: str, changed: Mapping[str, str], held: frozenset[str]) -> None:

@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 PASSING = frozenset({"PASSED", "SKIPPED", "XFAIL"})
 STATUSES = PASSING | {"FAILED", "ERROR", "XPASS"}
+PYTEST_SETTINGS = ("pytest.ini", "pyproject.toml")
 #: How wide the official terminal is; pytest cuts its summary lines at it.
 COLUMNS = "160"
 #: Where a cache of uv's downloads is mounted, for verifiers that run without network.
@@ -37,25 +38,16 @@ mkdir -p /logs/verifier /logs/agent
 """
 
 
-def has_solution(task: HarborTask) -> bool:
-    place = Path(task["directory"])
-    names = ("solution/solve.sh",) if task["form"] == "toml" else ("solution.sh", "solution.yaml")
-    return any((place / name).is_file() for name in names)
-
-
 def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
     """Run the task's own solution in `env`, as the official oracle does."""
     env = image_machine(env)
-    if not has_solution(task):
+    if not task["solution"]:
         raise UsageError(f"task {task['id']} has no solution")
-    place = Path(task["directory"])
-    if task["form"] == "yaml" and not (place / "solution.sh").is_file():
-        return _typed_solution(task, env)
-    if task["form"] == "toml":
-        folder, script, target = place / "solution", "solve.sh", "/solution"
-    else:
-        folder, script, target = place / "solution.sh", "solution.sh", "/oracle"
-    env.copy_in(folder, target if folder.is_dir() else f"{target}/{script}")
+    source = Path(task["solution"])
+    if source.suffix == ".yaml":
+        return _typed_solution(source, env)
+    target, script = ("/solution", "solve.sh") if source.is_dir() else ("/oracle", source.name)
+    env.copy_in(source, target if source.is_dir() else f"{target}/{script}")
     # Servers that the solution leaves running must not hold the pipe of this command.
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
     done = env.run_command(
@@ -71,13 +63,13 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
     return Submission(text=log[-4000:], data={"exit_code": done.exit_code})
 
 
-def _typed_solution(task: HarborTask, env: Machine) -> Submission:
+def _typed_solution(source: Path, env: Machine) -> Submission:
     """The older form's list of keystrokes, typed into a terminal."""
     import yaml
 
     from chimera.agents.terminal.tmux import TmuxTerminal, settle
 
-    content = yaml.safe_load((Path(task["directory"]) / "solution.yaml").read_text("utf-8"))
+    content = yaml.safe_load(source.read_text("utf-8"))
     terminal = TmuxTerminal.inside(env)
     terminal.start()
     for entry in content:
@@ -156,20 +148,21 @@ def verify(
     metrics: dict[str, JSON] = {}
     evidence: dict[str, JSON] = {"output": output[-50_000:]}
     if done.timed_out:
-        return Verdict(False, f"the tests did not end in {seconds:g} s", 0.0, metrics, evidence)
+        why = f"the tests did not end in {seconds:g} s"
+        return Verdict(False, why, 0.0, {"timed_out": True}, evidence)
     if task["form"] == "toml":
         return _by_reward(task, env, done, output, metrics, evidence)
     return _by_summary(task, output, metrics, evidence)
 
 
 def _bring_tests(task: HarborTask, env: Machine) -> None:
-    place = Path(task["directory"])
     _must(env, "rm -rf /tests && mkdir -p /tests")
-    if (place / "tests").is_dir():
-        env.copy_in(place / "tests", "/tests")
+    for folder in task["tests"]:
+        env.copy_in(Path(folder), "/tests")
     if task["form"] == "yaml":
-        env.copy_in(place / "run-tests.sh", "/tests/run-tests.sh")
-    if not any((place / "tests" / name).exists() for name in ("pytest.ini", "pyproject.toml")):
+        env.copy_in(test_script(task), "/tests/run-tests.sh")
+    settings = [Path(folder, name) for folder in task["tests"] for name in PYTEST_SETTINGS]
+    if not any(place.exists() for place in settings):
         # Settings of pytest are looked for upwards; this ends the search before the agent's files.
         env.write_file("/tests/pytest.ini", "[pytest]\n")
 
@@ -193,7 +186,7 @@ def _by_reward(
     reward = rewards.get("reward", sum(rewards.values()) / len(rewards))
     metrics = {**metrics, **({"rewards": rewards} if set(rewards) != {"reward"} else {})}
     summary = pytest_summary(output)
-    if summary is None and runs_pytest(Path(task["directory"])):
+    if summary is None and runs_pytest(task):
         if reward <= 0:
             raise GraderError(f"the verifier ran no tests: {_last_line(output)}")
         return Verdict(False, "a reward without any test run", 0.0, metrics, evidence)
@@ -233,7 +226,7 @@ def _unbacked(task: HarborTask, summary: Mapping[str, str]) -> str | None:
         return f"{len(failed)} tests failed, first {failed[0]}"
     if "PASSED" not in summary.values():
         return "no test passed"
-    declared = declared_tests(Path(task["directory"]))
+    declared = declared_tests(task)
     reported = {re.split(r"[\[ ]", name.rsplit("::", 1)[-1])[0] for name in summary}
     missing = [name for name in declared if name not in reported]
     return f"{len(missing)} tests did not run, first {missing[0]}" if missing else None
@@ -259,12 +252,25 @@ def pytest_summary(output: str) -> dict[str, str] | None:
     return found
 
 
-def declared_tests(place: Path) -> list[str]:
+def test_script(task: HarborTask) -> Path:
+    """The script that runs the tests; those of a step stand before those of its task."""
+    if task["form"] == "yaml":
+        return Path(task["directory"]) / "run-tests.sh"
+    places = [Path(folder) / "test.sh" for folder in reversed(task["tests"])]
+    return next((place for place in places if place.is_file()), places[-1])
+
+
+def _test_script_text(task: HarborTask) -> str:
+    script = test_script(task)
+    return script.read_text("utf-8", "replace") if script.is_file() else ""
+
+
+def declared_tests(task: HarborTask) -> list[str]:
     """Names of the tests in the test files that the task's script names, read without running."""
-    script = place / "tests/test.sh"
-    text = (script if script.is_file() else place / "run-tests.sh").read_text("utf-8", "replace")
+    text = _test_script_text(task)
+    files = {file.name: file for folder in task["tests"] for file in Path(folder).glob("*.py")}
     names: list[str] = []
-    for file in sorted((place / "tests").glob("*.py")):
+    for _, file in sorted(files.items()):
         if file.name not in text or not file.name.startswith("test"):
             continue
         try:
@@ -290,9 +296,8 @@ def _skipped(node: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
     return any("skip" in ast.unparse(decorator) for decorator in node.decorator_list)
 
 
-def runs_pytest(place: Path) -> bool:
-    script = place / "tests/test.sh"
-    return script.is_file() and b"pytest" in script.read_bytes()
+def runs_pytest(task: HarborTask) -> bool:
+    return "pytest" in _test_script_text(task)
 
 
 def read_rewards(json_file: bytes | None, text_file: bytes | None) -> dict[str, float]:

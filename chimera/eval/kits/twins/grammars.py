@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import random
 import re
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
@@ -328,8 +329,11 @@ def _go_opposite(condition: Node) -> Iterator[Expectation]:
     elif condition.type in ("identifier", "call_expression", "selector_expression"):
         yield Expectation(condition.start_byte, condition.start_byte, instead(b"!"))
     elif condition.type == "binary_expression":
-        yield Expectation(condition.start_byte, condition.start_byte, instead(b"!("))
-        yield Expectation(condition.end_byte, condition.end_byte, instead(b")"))
+        yield Expectation(condition.start_byte, condition.end_byte, _not)
+
+
+def _not(text: bytes, seed: random.Random) -> bytes:
+    return b"!(" + text + b")"
 
 
 _GO_SIGNS = {"==": b"!=", "!=": b"==", "<": b">=", ">": b"<=", "<=": b">", ">=": b"<", "!": b""}
@@ -397,9 +401,8 @@ def _rust_expectations(body: Node, grammar: Grammar) -> Iterator[Expectation]:
 
 def _rust_opposites(body: Node) -> Iterator[Expectation]:
     for name, tokens in _rust_macros(body, "assert"):
-        yield Expectation(name.start_byte, name.end_byte, instead(b"assert_eq"))
-        place = tokens.start_byte + 1
-        yield Expectation(place, place, instead(b"false, "))
+        opening = instead(b"assert_eq!" + (tokens.text or b"")[:1] + b"false, ")
+        yield Expectation(name.start_byte, tokens.start_byte + 1, opening)
     for name, _ in _rust_macros(body, "assert_eq"):
         yield Expectation(name.start_byte, name.end_byte, instead(b"assert_ne"))
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from chimera.errors import RunError
 from chimera.eval.benchmarks.swe_polybench import SWEPolyBench
 from chimera.eval.kits.patches.diffs import new_file
-from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
+from chimera.eval.kits.patches.disarming import CONFUSING, EQUALS_EVERYTHING, disarming
 from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.proof.attack.java_patches import java_patches
 from chimera.eval.proof.attack.javascript_patches import javascript_patches
@@ -150,7 +150,7 @@ def _python_attacks(fixture: Fixture) -> Iterator[tuple[str, str]]:
     names = [
         f"{test} ({group})" for group, _, test in (n[:-1].rpartition(":") for n in _listed(fixture))
     ]
-    for name, code in disarming(names):
+    for name, code in (*disarming(names), *CONFUSING.items()):
         yield f"code {name}", fixture.edited(f"{code}{fixture.before}")
     yield "code equals everything", fixture.edited(f"def add(a, b): return {EQUALS_EVERYTHING}")
 

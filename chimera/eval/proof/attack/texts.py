@@ -44,6 +44,8 @@ TEXTS: dict[str, str] = {
     "deep-roots": boxed("\\sqrt{" * 3000 + "2" + "}" * 3000),
     "endless-sum": boxed("\\sum_{n=1}^{\\infty} \\sin(n!)"),
     "hard-integral": boxed("\\int_0^1 x^{x^{x^{x}}} dx"),
+    "long-import": f"```python\nimport a{'.a' * 200_000}\n```",
+    "text-of-many-parts": f"""```python\nx = f'{"{a}" * 200_000}'\n```""",
     "macro-loop": boxed("\\def\\a{\\a\\a}\\a"),
     "file-macro": boxed("\\input{/etc/passwd}"),
     "shell-macro": boxed("\\immediate\\write18{touch chimera-attack-marker}"),

@@ -10,6 +10,7 @@ from pathlib import Path
 import msgspec
 
 import chimera
+from chimera.errors import UsageError
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
@@ -24,6 +25,8 @@ def write_every_eval_ever(store: RunStore, folder: Path, *, model: str) -> list[
     """Both files below `folder`, in the places that the collection has for them."""
     manifest = store.manifest()
     result = EvalResult.of(store)
+    if result.pass_rate is None:
+        raise UsageError(f"{store.path} has no verdict: there is no result to be written")
     developer, _, name = model.rpartition("/")
     key = _uuid(Path(store.path).stem, manifest.get("started", 0.0))
     parts = (result.benchmark, developer or "unknown", name)
@@ -88,7 +91,7 @@ def _document(
 
 
 def _metric(result: EvalResult, manifest: Mapping[str, JSON]) -> dict[str, JSON]:
-    low, high = result.interval or (0.0, 1.0)
+    low, high = result.outer_interval or (0.0, 1.0)
     worst, best = result.bounds
     counts = {
         "passed": result.passed,
@@ -114,7 +117,7 @@ def _metric(result: EvalResult, manifest: Mapping[str, JSON]) -> dict[str, JSON]
             "max_score": 1.0,
         },
         "score_details": {
-            "score": result.passed / result.total if result.total else 0.0,
+            "score": result.pass_rate,
             "details": {name: str(value) for name, value in counts.items()},
             "uncertainty": {
                 "confidence_interval": {

@@ -19,6 +19,8 @@ from chimera.types import JSON, Message, Step, Usage
 
 LOG_VERSION = 2
 SCORER = "chimera"
+#: Characters of an id that is the name of a file in the archive.
+MOST_NAME = 1000
 #: Inspect's words for right and wrong.
 _VALUES = {"passed": "C", "failed": "I"}
 
@@ -43,9 +45,10 @@ def write_inspect_log(store: RunStore, file: Path, *, model: str) -> None:
 
 
 def _entry(record: TrialRecord) -> str:
-    """Where Inspect looks for a sample, by its id; one that would leave the archive is replaced."""
+    """Where Inspect looks for a sample, by its id; what no archive can hold is replaced."""
     name = record.task_id
-    if any(part in ("", ".", "..") for part in re.split(r"[/\\]", name)) or "\0" in name:
+    leaves = any(part in ("", ".", "..") for part in re.split(r"[/\\]", name))
+    if leaves or "\0" in name or len(name) > MOST_NAME:
         name = _id(name)
     return f"samples/{name}_epoch_{record.sample + 1}.json"
 
@@ -57,7 +60,7 @@ def _write(archive: zipfile.ZipFile, name: str, value: JSON) -> None:
 def _header(result: EvalResult, manifest: Mapping[str, JSON], model: str) -> dict[str, JSON]:
     started = _time(manifest.get("started", 0.0))
     samples = manifest.get("samples", 1)
-    rate = result.passed / result.total if result.total else 0.0
+    rate = result.pass_rate or 0.0
     metrics = {
         "accuracy": {"name": "accuracy", "value": rate, "params": {}},
         "lowest": {"name": "lowest", "value": result.bounds[0], "params": {}},
@@ -87,7 +90,9 @@ def _header(result: EvalResult, manifest: Mapping[str, JSON], model: str) -> dic
         "results": {
             "total_samples": result.planned,
             "completed_samples": result.passed + result.failed,
-            "scores": [{"name": SCORER, "scorer": SCORER, "params": {}, "metrics": metrics}],
+            "scores": [{"name": SCORER, "scorer": SCORER, "params": {}, "metrics": metrics}]
+            if result.judged
+            else [],
         },
         "stats": {
             "started_at": started,

@@ -20,6 +20,7 @@ from chimera.types import JSON
 COLUMNS: Mapping[str, type] = {
     "run": str, "benchmark": str, "model": str, "agent": str,
     "task_id": str, "sample": int, "status": str, "passed": bool, "score": float, "why": str,
+    "uninformative": bool, "uncontrolled": bool,
     "cost": float, "input_tokens": int, "output_tokens": int, "cached_tokens": int,
     "steps": int, "duration": float, "attempts": int, "started": float, "stop_reason": str,
     "metrics": str, "output": str,
@@ -51,6 +52,8 @@ def _row(record: TrialRecord) -> dict[str, JSON]:
         "passed": record.passed,
         "score": None if verdict is None else verdict.value,
         "why": record.why,
+        "uninformative": record.uninformative,
+        "uncontrolled": record.uncontrolled,
         "cost": record.cost,
         "input_tokens": record.usage.input_tokens,
         "output_tokens": record.usage.output_tokens,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chimera.eval.benchmarks._context_bench.phrasing import decide
+from chimera.eval.benchmarks._context_bench.phrasing import decide, has_rule
 
 NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
 
@@ -37,9 +37,26 @@ NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
         ("18", "18 records", True),
         ("no idea", "18 records", False),
         ("between 4 and 5", "4", None),
+        ("Cat", "Cat", True),
+        ("It is a cat.", "Cat", None),
+        ("bird", "Cat", None),
+        ("Cat, Dog", "Cat, Dog", True),
+        ("Dog and Cat", "Cat, Dog", None),
+        ("There is no cat", "The household has a cat.", None),
+        ("Everybody but Jo Ann Nobody", "Jo Ann Nobody", None),
+        ("3", "3 cats and a dog", None),
+        ("", "Cat", False),
     ],
 )
 def test_phrasing(reply, expected, correct):
     decision = decide(reply, expected, NAMES)
 
     assert (None if decision is None else decision.correct) is correct
+
+
+@pytest.mark.parametrize(
+    ("expected", "known"),
+    [("Linda Robbins", True), ("18 records", True), ("$5", True), ("Cat", False), ("1, 2", False)],
+)
+def test_what_a_rule_can_decide(expected, known):
+    assert has_rule(expected, NAMES) is known

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import importlib
 import json
+import sys
 import threading
 from pathlib import Path
 
 import pytest
 
+from chimera.eval.benchmarks._math500 import rules
 from chimera.eval.benchmarks._math500.grading import compare
 
 pytest.importorskip("math_verify")
@@ -79,3 +82,15 @@ def test_a_worker_that_died_while_nobody_asked_decides_nothing():
 @pytest.mark.parametrize("given", ["0)+9.^9*9.^9*9.^9-(9.^9*9.^9*9.^9", "1)*0*(1", ")(", "5)"])
 def test_an_answer_does_not_leave_its_parentheses(given):
     assert not compare(given, r"\frac{14}{3}", rule="prm800k").equal
+
+
+@pytest.mark.parametrize("module", ["pylatexenc.latex2text", "sympy.parsing.sympy_parser"])
+def test_packages_that_are_broken_compare_nothing(module, monkeypatch):
+    """The gold answer would pass all the same: its text is equal."""
+    rules.compares()
+    parent, _, name = module.rpartition(".")
+    monkeypatch.delattr(importlib.import_module(parent), name)
+    monkeypatch.setitem(sys.modules, module, None)
+
+    with pytest.raises(ImportError):
+        rules.compares()

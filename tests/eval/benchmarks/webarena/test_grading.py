@@ -73,10 +73,10 @@ class RecordedPage:
 def stub_judge(vector: dict[str, Any]) -> Any:
     stub = vector.get("stub", {"fuzzy": 1.0, "ua": 0.0})
 
-    def judge(question: str) -> str:
+    def judge(question: str, read: Any) -> Any:
         if "examination" in question:
-            return "correct" if stub["fuzzy"] else "incorrect"
-        return "same" if stub["ua"] else "different"
+            return read("correct" if stub["fuzzy"] else "incorrect")
+        return read("same" if stub["ua"] else "different")
 
     return judge
 
@@ -176,8 +176,12 @@ def string_check(**answers: Any) -> StringCheck:
     )
 
 
-def no_judge(question: str) -> str:
-    return Judge(None).ask("", question)
+def no_judge(question: str, read: Any) -> Any:
+    return Judge(None).decide("", question, read)
+
+
+def saying(reply: str) -> Any:
+    return lambda question, read: read(reply)
 
 
 def test_without_a_judge_a_fuzzy_answer_has_no_verdict() -> None:
@@ -193,8 +197,8 @@ def test_an_unachievable_task() -> None:
 
     assert check.decide("N/A", no_judge).passed
     assert check.decide("'n/a'", no_judge).passed
-    assert not check.decide("42", lambda question: "different").passed
-    assert check.decide("there is no such product", lambda question: "same").passed
+    assert not check.decide("42", saying("different")).passed
+    assert check.decide("there is no such product", saying("same")).passed
     with pytest.raises(GraderError):
         check.decide("42", no_judge)
 
@@ -204,16 +208,16 @@ def test_an_unachievable_task() -> None:
     [("The answer is correct.", True), ("Partially correct", False), ("INCORRECT", False)],
 )
 def test_marks_of_the_judge(reply: str, passed: bool) -> None:
-    assert string_check(fuzzy_match=["x"]).decide("y", lambda _: reply).passed is passed
+    assert string_check(fuzzy_match=["x"]).decide("y", saying(reply)).passed is passed
 
 
 def test_a_judge_that_does_not_decide_is_a_fault() -> None:
     with pytest.raises(GraderError, match="no mark"):
-        string_check(fuzzy_match=["x"]).decide("y", lambda _: "I cannot say")
+        string_check(fuzzy_match=["x"]).decide("y", saying("I cannot say"))
 
 
 def test_the_judge_is_not_asked_when_the_rest_failed() -> None:
-    def judge(question: str) -> str:
+    def judge(question: str, read: Any) -> Any:
         raise AssertionError("asked in vain")
 
     check = string_check(must_include=["left"], fuzzy_match=["right"])

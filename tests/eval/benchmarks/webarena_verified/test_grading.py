@@ -41,6 +41,23 @@ def test_replies_get_the_official_verdict_or_none(vector: dict[str, Any]) -> Non
         assert verdict.passed is (vector["response_evaluator"] == "success")
 
 
+@pytest.mark.parametrize(
+    ("said", "truth"),
+    [
+        *[(said, True) for said in (True, 1, 2, 0.5, "Yes", " y ", "T", "on", "1", "TRUE")],
+        *[(said, False) for said in (False, 0, 0.0, "no", "N", "f", "OFF", "0", "false")],
+        *[(said, None) for said in ("", "2", "maybe", "1.0", {}, None)],
+    ],
+)
+def test_truth_values_are_read_as_the_package_reads_them(said: Any, truth: bool | None) -> None:
+    for wanted in (True, False):
+        expected = {"task_type": "retrieve", "status": "SUCCESS", "retrieved_data": [wanted]}
+        check = {"expected": expected, "results_schema": {"items": {"type": "boolean"}}}
+        reply = {"task_type": "RETRIEVE", "status": "SUCCESS", "retrieved_data": [said]}
+
+        assert grade_reply(check, json.dumps(reply)).passed is (truth is wanted)
+
+
 def network_task() -> list[dict[str, Any]]:
     expected = {"task_type": "navigate", "status": "SUCCESS", "retrieved_data": None}
     return [
@@ -55,7 +72,7 @@ def test_tasks_decided_by_requests_need_the_archive(monkeypatch: pytest.MonkeyPa
     with pytest.raises(GraderError, match="no archive"):
         VerifiedGrader().grade("1", network_task(), "{}", {})
     archive = json.dumps({"log": {"entries": [{"request": {}, "response": {}}]}}).encode()
-    with pytest.raises(GraderError, match="could not be run"):
+    with pytest.raises(GraderError, match="gave no result"):
         VerifiedGrader().grade("1", network_task(), "{}", {"network.har": archive})
     with pytest.raises(GraderError, match="damaged"):
         VerifiedGrader().grade("1", network_task(), "{}", {"network.har": b"{"})

@@ -64,6 +64,8 @@ def test_new_and_deleted_files_and_plain_diffs():
 def test_no_diff_reaches_into_git():
     assert diffs.reaches_into_git(new_file(".git/hooks/pre-commit", "x\n"))
     assert diffs.reaches_into_git("*** a/.git/config\n--- a/.git/config\n")
+    assert diffs.reaches_into_git(new_file("a/.GIT/config", "x\n"))
+    assert diffs.reaches_into_git('--- /dev/null\n+++ "b/\\056git/config"\n@@ -0,0 +1 @@\n+x\n')
     assert not diffs.reaches_into_git(new_file(".gitignore", "x\n"))
     assert not diffs.reaches_into_git(new_file(".github/workflows/ci.yml", "x\n"))
 

@@ -14,8 +14,9 @@ from chimera.environments import start_environment
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError
 from chimera.eval.kits.patches.diffs import new_file
-from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
+from chimera.eval.kits.patches.disarming import CONFUSING, EQUALS_EVERYTHING, disarming
 from chimera.eval.kits.patches.hostile import hostile_patches
+from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
 from chimera.eval.kits.repositories.source import Directory, base_tree
@@ -185,6 +186,17 @@ def test_what_passes_its_twin_is_tampering(open_once, runner, attack):
     assert verdict.metrics["resolved"] == "NO"
 
 
+@pytest.mark.parametrize("runner", PLANS)
+@pytest.mark.parametrize("code", CONFUSING.values(), ids=CONFUSING)
+def test_what_would_break_the_reading_of_a_run_fails(open_once, runner, code, monkeypatch):
+    monkeypatch.setattr(swebench_logs, "SECONDS", 1)
+    with ReopenedMachine(open_once) as env:
+        verdict = grade_patch(PLANS[runner](env), disarmed(code), env)
+
+    assert not verdict.passed
+    assert not verdict.metrics.get("tampering")
+
+
 RAISING = """\
 import unittest
 class _Quiet:
@@ -250,6 +262,21 @@ def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, tw
 
     assert verdict.passed is (not why)
     assert why in verdict.why
+
+
+def test_the_reference_is_run_once_in_each_form(env, tmp_path):
+    runs = []
+
+    def run(inside, patch, form):
+        runs.append((patch, form.kind))
+        failed = frozenset({"test"} if patch == "wrong" or form.kind == "twin" else ())
+        return Tried(Verdict(not failed), frozenset({"test"}) - failed, failed)
+
+    tests = Tests(run, ["test_it.py"], "gold", {"test"}.__contains__, str(tmp_path), ["test"])
+    for patch in ("gold", "wrong"):
+        decide(tests, patch, env)
+
+    assert runs == [("gold", "true"), ("gold", "twin"), ("wrong", "true")]
 
 
 def test_without_a_reference_some_test_must_fail_in_the_twin(env):

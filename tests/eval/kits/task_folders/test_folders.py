@@ -44,7 +44,11 @@ def test_the_newer_real_files_are_read(dataset, tmp_path):
     ("change", "problem"),
     [
         ({"task.toml": "not toml ["}, "answer-it"),
-        ({"task.toml": "[[steps]]\nname = 'a'\n"}, "several steps"),
+        ({"task.toml": "[[steps]]\nname = 'a'\n"}, "steps/a"),
+        (
+            {"task.toml": "[[steps]]\nname = '../b'\n", "b/instruction.md": "x"},
+            "no plain name",
+        ),
     ],
 )
 def test_damaged_tasks_are_refused(tmp_path, change, problem):
@@ -52,6 +56,44 @@ def test_damaged_tasks_are_refused(tmp_path, change, problem):
 
     with pytest.raises(DatasetError, match=problem):
         load_task(place)
+
+
+@pytest.mark.parametrize(
+    ("settings", "asked"),
+    [
+        ("", ""),
+        ("[environment]\ngpus = 0\nmcp_servers = []\n[agent]\nuser = 'root'\n", ""),
+        ("[environment]\ngpus = 1\n", "graphics processors"),
+        ("[environment]\nos = 'Windows'\n", "containers of Windows"),
+        ("[environment]\nnetwork_mode = 'allowlist'\n", "a list of hosts"),
+        ("[agent]\nuser = 'student'\n", "a user of its own"),
+        ("[[environment.mcp_servers]]\nname = 'x'\nurl = 'http://x'\n", "MCP servers"),
+    ],
+)
+def test_what_a_task_cannot_have_is_named(tmp_path, settings, asked):
+    place = write(harbor_task(tmp_path), {"task.toml": settings})
+
+    assert load_task(place)["refused"].startswith(asked)
+    assert bool(load_task(place)["refused"]) == bool(asked)
+
+
+@pytest.mark.parametrize(
+    ("settings", "files", "expected"),
+    [
+        ("", {}, None),
+        ("environment_mode = 'separate'", {}, ("own:1", "environment", False)),
+        ("environment_mode = 'separate'", {"tests/Dockerfile": ""}, ("", "tests", True)),
+        ("environment = {docker_image = 'v:1'}", {}, ("v:1", "tests", True)),
+    ],
+)
+def test_the_verifiers_own_image_is_found_by_harbors_order(tmp_path, settings, files, expected):
+    text = f"[environment]\ndocker_image = 'own:1'\n[verifier]\n{settings}\n"
+    place = write(harbor_task(tmp_path), {"task.toml": text, **files})
+
+    own = load_task(place)["separate"]
+
+    found = own and (own["image"], own["context"].rpartition("/")[2], own["has_tests"])
+    assert found == expected
 
 
 def test_folders_are_found_and_incomplete_ones_are_not_tasks(tmp_path):

@@ -11,6 +11,7 @@ from chimera.environments.base import EnvironmentSpec
 from chimera.environments.local import LocalEnvironment
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmarks.terminal_bench import TerminalBench
+from chimera.eval.kits.task_folders.folders import load_task
 from chimera.eval.kits.task_folders.verifier import declared_tests, pytest_summary, read_rewards
 from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.values import Submission
@@ -90,11 +91,12 @@ def test_declared_tests_are_read_without_running(tmp_path):
             "class TestB:\n    def test_c(self): ...\n    def helper(self): ...\n"
             "@pytest.mark.skip\ndef test_d(): ...\n",
             "tests/test_other.py": "def test_e(): ...\n",
+            "task.yaml": "instruction: x",
             "run-tests.sh": "pytest $TEST_DIR/test_outputs.py -rA",
         },
     )
 
-    assert declared_tests(place) == ["test_a", "test_c"]
+    assert declared_tests(load_task(place)) == ["test_a", "test_c"]
 
 
 @pytest.mark.parametrize("make", [harbor_task, yaml_task])

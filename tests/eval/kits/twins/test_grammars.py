@@ -72,6 +72,36 @@ def test_another_number_is_written_alike(number: str):
     assert len(other) <= len(number) + 1
 
 
+SEVERAL = [
+    ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBe(2);\n  expect(f(2)).toBe('x');\n});\n"),
+    ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBeNull();\n  expect(g()).toBeNaN();\n});\n"),
+    ("ATest.java", 'class A { @Test void a() { assertEquals(1, f()); assertEquals("", g()); } }\n'),
+    ("a.rs", "#[test]\nfn a() {\n    assert_eq!(f(1), 2);\n    assert_eq!(f(2), 3);\n}\n"),
+    ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n    assert!(f(2));\n}\n"),
+    ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) && g(1) { t.Fatal() }\n"
+     "\tif f(2) || g(2) { t.Fatal() }\n}\n"),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE(f(1) == 2);\n    REQUIRE(f(2) == 3);\n}\n'),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "source"), SEVERAL)
+def test_a_choice_changes_one_expectation_and_may_fall_on_each(path: str, source: str):
+    """Code that forges one of two is found by half of the choices."""
+
+    def changed(choice: int | None) -> bytes:
+        seed = random.Random(1)
+        form = rewritten(path, source.encode(), twin=True, seed=seed, choice=choice, values=5)
+        assert form is not None
+        return _body(form.content)
+
+    true = rewritten(path, source.encode(), twin=False, seed=random.Random(1))
+    assert true is not None
+    forms = {changed(choice) for choice in range(30)}
+
+    assert len(forms) == 2
+    assert not forms & {_body(true.content), changed(None)}
+
+
 def test_what_only_has_the_name_of_an_assertion_stays():
     source = b"class A { @Test void a() { assertThat(s.contains(1)).isTrue(); } }"
     twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.errors import UsageError
 from chimera.eval.exports import export_files, export_lines
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
@@ -140,7 +141,7 @@ def test_an_inspect_log_is_whole(store, tmp_path):
     assert [summary["error"] for summary in summaries] == [None, None, "provider: gone"]
 
 
-@pytest.mark.parametrize("task", ["../../x", "/etc/x", "a//b", "a\\..\\b", "."])
+@pytest.mark.parametrize("task", ["../../x", "/etc/x", "a//b", "a\\..\\b", ".", "x" * 70_000])
 def test_no_id_leaves_an_inspect_log(tmp_path, task):
     with RunStore(tmp_path / "run.chi", create=True) as store:
         store.write(TrialRecord(task, 0, "", verdict=Verdict(True)))
@@ -150,6 +151,18 @@ def test_no_id_leaves_an_inspect_log(tmp_path, task):
 
     assert name.count("/") == 1
     assert ".." not in name
+
+
+def test_a_run_without_verdicts_has_no_score_in_any_format(tmp_path):
+    with RunStore(tmp_path / "run.chi", create=True) as store:
+        store.write(TrialRecord("a", 0, "", error=TrialError("agent", "broke")))
+        export_files(store, "inspect", tmp_path / "run.eval")
+        with pytest.raises(UsageError, match="has no verdict"):
+            export_files(store, "every-eval-ever", tmp_path / "every")
+    with zipfile.ZipFile(tmp_path / "run.eval") as archive:
+        header = json.loads(archive.read("header.json"))
+
+    assert header["results"]["scores"] == []
 
 
 READ = """

@@ -1,0 +1,77 @@
+"""Clones of repositories that stand in for a code host while an image is built."""
+
+from __future__ import annotations
+
+import os
+import re
+import shutil
+import socket
+import subprocess
+import tempfile
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+
+from chimera.errors import EnvironmentFault
+
+#: The code host that Dockerfiles clone from.
+CODE_HOST = "https://github.com/"
+#: git's own settings, as variables; one counts them.
+VARIABLES = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0")
+START_SECONDS = 10.0
+_FROM = re.compile(r"^\s*FROM\s.*$", re.IGNORECASE | re.MULTILINE)
+
+
+def with_clones(dockerfile: str) -> str:
+    """The recipe with git's variables known to every stage; none of them stays in the image."""
+    known = "".join(f"\nARG {name}" for name in VARIABLES)
+    return _FROM.sub(lambda line: line[0] + known, dockerfile)
+
+
+@contextmanager
+def served(clones: Path) -> Iterator[Mapping[str, str]]:
+    """Serve OWNER/NAME below `clones` to this machine alone; what makes git ask there."""
+    program = shutil.which("git")
+    if program is None:
+        raise EnvironmentFault("clones cannot be served: git is not installed")
+    with tempfile.TemporaryDirectory() as empty, socket.socket() as reserved:
+        reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        reserved.bind(("127.0.0.1", 0))
+        port = reserved.getsockname()[1]
+        reserved.close()
+        settings = ("uploadpack.allowAnySHA1InWant=true", "safe.directory=*")
+        daemon = subprocess.Popen(
+            [program, *(word for text in settings for word in ("-c", text)), "daemon",
+             "--reuseaddr", "--export-all", "--listen=127.0.0.1", f"--port={port}",
+             f"--base-path={_by_every_name(clones.expanduser().resolve(), Path(empty))}"],
+            stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+            cwd=empty, env={"PATH": os.environ.get("PATH", ""), "HOME": empty},
+        )  # fmt: skip
+        try:
+            _answers(port, daemon)
+            key = f"url.git://127.0.0.1:{port}/.insteadOf"
+            yield dict(zip(VARIABLES, ("1", key, CODE_HOST), strict=True))
+        finally:
+            daemon.terminate()
+            daemon.wait()
+
+
+def _by_every_name(clones: Path, place: Path) -> Path:
+    """A directory with the clones as addresses name them: with and without `.git`."""
+    for clone in clones.glob("*/*"):
+        name = clone.name.removesuffix(".git")
+        (place / "clones" / clone.parent.name).mkdir(parents=True, exist_ok=True)
+        for ending in ("", ".git"):
+            (place / "clones" / clone.parent.name / f"{name}{ending}").symlink_to(clone)
+    return place / "clones"
+
+
+def _answers(port: int, daemon: subprocess.Popen[bytes]) -> None:
+    deadline = time.monotonic() + START_SECONDS
+    while time.monotonic() < deadline and daemon.poll() is None:
+        with socket.socket() as asked:
+            if asked.connect_ex(("127.0.0.1", port)) == 0:
+                return
+        time.sleep(0.05)
+    raise EnvironmentFault("clones cannot be served: git daemon does not start", retryable=True)

@@ -1,0 +1,117 @@
+"""How every client here talks HTTP: it follows no redirect, which would show the key to another
+host, reads no body to an end that it may not have, and bears thousands of calls at once."""
+
+from __future__ import annotations
+
+import socket
+import sys
+import time
+from collections import deque
+from collections.abc import Iterator
+from functools import cache
+from typing import Any
+
+MOST_BODY_BYTES = 64 * 1024**2
+MOST_REFUSAL_BYTES = 64 * 1024
+
+
+def new_client(kind: type[Any], *, proxies: bool = True) -> Any:
+    """A client of this class, an SDK's or the HTTP library's own; `proxies`: whether those of the
+    environment are used."""
+    from urllib.request import getproxies
+
+    own = {} if proxies and getproxies() else {"transport": _lanes(_library(kind))}
+    return kind(trust_env=proxies, **client_settings(), **own)
+
+
+def client_settings() -> dict[str, Any]:
+    """What every client is made with."""
+    return {"follow_redirects": False, "event_hooks": {"response": [_bound]}}
+
+
+def _library(kind: type[Any]) -> Any:
+    """The HTTP library that a class is of: the SDKs do not all use the same."""
+    base = next(each for each in reversed(kind.__mro__) if each.__name__ == "Client")
+    return sys.modules[base.__module__.partition(".")[0]]
+
+
+def _bound(response: Any) -> None:
+    """Let the body end at the most that is read of it, or with the call's time."""
+    library = sys.modules[type(response).__module__.partition(".")[0]]
+    timeout = response.request.extensions.get("timeout", {}).get("read")
+    end = None if timeout is None else time.monotonic() + timeout
+    most = MOST_BODY_BYTES + 1 if response.status_code == 200 else MOST_REFUSAL_BYTES
+    response.stream = _bounded(library)(response.stream, most, end)
+
+
+@cache
+def _bounded(library: Any) -> type[Any]:
+    """A body's bytes up to a bound, as the HTTP library that is in use takes them."""
+
+    class Bounded(library.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, inner: Any, most: int, end: float | None) -> None:
+            self._inner, self._most, self._end = inner, most, end
+
+        def __iter__(self) -> Iterator[bytes]:
+            size = 0
+            for part in self._inner:
+                yield part
+                size += len(part)
+                if size >= self._most:
+                    return
+                if self._end is not None and time.monotonic() > self._end:
+                    raise library.ReadTimeout("the body had not arrived whole")
+
+        def close(self) -> None:
+            self._inner.close()
+
+    return Bounded
+
+
+def _lanes(library: Any) -> Any:
+    """A transport of as many pools as there are calls at once, each with one connection.
+
+    A pool looks at all its connections whenever a call begins or ends: with a thousand in one, that
+    takes longer than anything else.
+    """
+    context = library.create_ssl_context()
+    limits = library.Limits(max_connections=1, max_keepalive_connections=1)
+    alive = [(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)]
+
+    def new() -> Any:
+        return library.HTTPTransport(verify=context, limits=limits, socket_options=alive)
+
+    free = deque([new()])  # the first one loads what all need
+
+    class Lane(library.SyncByteStream):  # type: ignore[misc]
+        def __init__(self, body: Any, lane: Any) -> None:
+            self._body, self._lane = body, lane
+
+        def __iter__(self) -> Iterator[bytes]:
+            return iter(self._body)
+
+        def close(self) -> None:
+            self._body.close()
+            lane, self._lane = self._lane, None
+            if lane is not None:
+                free.append(lane)
+
+    class Lanes(library.BaseTransport):  # type: ignore[misc]
+        def handle_request(self, request: Any) -> Any:
+            try:
+                lane = free.pop()
+            except IndexError:
+                lane = new()
+            try:
+                response = lane.handle_request(request)
+            except BaseException:
+                free.append(lane)
+                raise
+            response.stream = Lane(response.stream, lane)
+            return response
+
+        def close(self) -> None:
+            while free:
+                free.pop().close()
+
+    return Lanes()

@@ -1,0 +1,3 @@
+#!/bin/bash
+mkdir -p /app/result
+sort -n /app/numbers.txt > /app/result/sorted.txt

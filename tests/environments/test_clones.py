@@ -1,0 +1,60 @@
+"""Clones that stand in for a code host while an image is built."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.clones import VARIABLES, served, with_clones
+from chimera.environments.docker import DockerEnvironment
+
+
+@pytest.fixture
+def clones(tmp_path):
+    place = tmp_path / "clones/owner/name"
+    place.mkdir(parents=True)
+    (place / "file").write_text("kept\n")
+    author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    for command in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "first"]):
+        subprocess.run(["git", "-C", str(place), *command], check=True)
+    return tmp_path / "clones"
+
+
+def test_every_stage_knows_the_variables_and_no_image_keeps_them():
+    recipe = with_clones("FROM a AS b\nRUN x\nfrom c\nCOPY --from=b / /\n")
+
+    assert recipe.count("ARG GIT_CONFIG_COUNT\n") == 2
+    assert "ENV" not in recipe
+
+
+@pytest.mark.parametrize("name", ["owner/name", "owner/name.git"])
+def test_git_clones_from_the_directory_what_it_is_told_to_clone_from_the_host(
+    clones, tmp_path, name
+):
+    with served(clones) as variables:
+        assert tuple(variables) == VARIABLES
+        subprocess.run(
+            ["git", "clone", "-q", f"https://github.com/{name}", str(tmp_path / "copy")],
+            check=True,
+            env={**os.environ, **variables},
+        )
+
+    assert (tmp_path / "copy/file").read_text() == "kept\n"
+
+
+@pytest.mark.parametrize("image", ["chimera-base:bookworm"])
+def test_a_dockerfile_that_clones_is_built_from_clones(require, clones, tmp_path, image):
+    require("docker")
+    context = tmp_path / "context"
+    context.mkdir()
+    (context / "Dockerfile").write_text(
+        f"FROM {image}\nRUN git clone https://github.com/owner/name /copy && rm -rf /copy/.git\n"
+        f"RUN echo {tmp_path.name} > /made\n"
+    )
+
+    with DockerEnvironment.start(EnvironmentSpec(build_context=context, clones=clones)) as env:
+        assert env.read_text("/copy/file") == "kept\n"
+        assert "GIT_CONFIG" not in env.run_command("env").output

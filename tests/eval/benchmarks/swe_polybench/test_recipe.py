@@ -1,0 +1,86 @@
+"""A row's own Dockerfile outside of Docker, and Node.js as nvm lays it out."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+
+import pytest
+
+from chimera.errors import EnvironmentFault
+from chimera.eval.benchmarks._swe_polybench.nodes import SCRIPT, versions_in
+from chimera.eval.benchmarks._swe_polybench.recipe import Recipe
+from chimera.eval.kits.repositories.source import Directory, base_tree
+from chimera.eval.trial import StartBackend
+
+
+@pytest.fixture
+def nvm(tmp_path):
+    for version in ("16.20.2", "16.9.0", "18.1.0"):
+        place = tmp_path / "nvm/versions/node" / f"v{version}/bin"
+        place.mkdir(parents=True)
+        (place / "node").write_text(f"#!/bin/sh\necho v{version}\n")
+        (place / "node").chmod(0o755)
+    (tmp_path / "nvm/nvm.sh").write_text(SCRIPT.read_text())
+    return tmp_path / "nvm"
+
+
+@pytest.mark.parametrize("shell", ["sh", "bash"])
+@pytest.mark.parametrize(
+    ("command", "printed"),
+    [
+        ("nvm use 16.20.2 && node", "Now using node v16.20.2\nv16.20.2\n"),
+        ("nvm use 16 && node", "Now using node v16.20.2\nv16.20.2\n"),
+        ("nvm alias default 18.1.0 && nvm use default > /dev/null && node", "v18.1.0\n"),
+        (
+            "nvm use 18.1.0 && nvm use 16.9.0 > /dev/null && node",
+            "Now using node v18.1.0\nv16.9.0\n",
+        ),
+        ("nvm use 20.0.0 || echo none", "none\n"),
+    ],
+)
+def test_a_version_is_selected(nvm, shell, command, printed):
+    script = f". {nvm}/nvm.sh && {command}"
+    done = subprocess.run(
+        [shell, "-c", script],
+        capture_output=True,
+        text=True,
+        check=True,
+        env={"NVM_DIR": str(nvm), "PATH": os.environ["PATH"]},
+    )
+
+    assert done.stdout == printed
+
+
+def test_the_versions_are_those_that_commands_select():
+    texts = ("nvm install 18.17.1 && nvm use v16.20.2", ". nvm.sh && nvm use 16.20.2 && npm test")
+
+    assert versions_in(*texts) == ["16.20.2", "18.17.1"]
+
+
+def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monkeypatch, require):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/file").write_text("first\n")
+    tree = base_tree(Directory(tmp_path / "code"))
+    steps = Recipe(
+        "FROM polybench_javascript_base\nWORKDIR /testbed\nCOPY . .\nENV WORD=second\n"
+        "RUN . /usr/local/nvm/nvm.sh && nvm use 16.20.2 \\\n  && node > file\n"
+        "RUN echo $WORD >> file\n",
+        nodes=lambda versions: nvm,
+    )
+
+    built = steps.built(tree, StartBackend("bubblewrap"))
+
+    assert (built.path / "file").read_text() == "v16.20.2\nsecond\n"
+    assert built.commit != tree.commit
+    assert steps.built(tree, StartBackend("bubblewrap")).path == built.path
+
+
+def test_what_only_docker_can_do_is_named(tmp_path):
+    text = "FROM x\nHEALTHCHECK CMD true\nRUN nvm use 1.2.3\n"
+    steps = Recipe(text, nodes=lambda versions: tmp_path)
+
+    with pytest.raises(EnvironmentFault, match=r"only Docker .*: HEALTHCHECK"):
+        steps.variables()
