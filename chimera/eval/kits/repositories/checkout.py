@@ -44,10 +44,11 @@ class PythonSetup:
     step_seconds: float | None = None  # for each step; None: as long as each usually may take
 
     def tree(self) -> BaseTree:
+        source: Source = self.source
+        if self.version:
+            source = Built(source, self._packages(), self.version)
         with step_limit(self.step_seconds):
-            if not self.version:
-                return base_tree(self.source)
-            return base_tree(Built(self.source, self._packages(), self.version))
+            return base_tree(source)
 
     def environment(self) -> VirtualEnvironment:
         """The pins, and what the project needs beside them."""

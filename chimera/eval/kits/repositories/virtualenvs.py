@@ -261,14 +261,9 @@ def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {uv: clean[pip] for pip, uv in _SHARED_SETTINGS.items() if pip in clean}
     timeout = seconds_for_step(timeout)
-    try:
-        done = subprocess.run(
-            command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
-        )
-    except subprocess.TimeoutExpired:
-        if check:
-            raise
-        return -1
+    done = subprocess.run(
+        command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
+    )
     if check and done.returncode != 0:
         raise EnvironmentFault(f"{' '.join(command[:4])}…: {log_end(done.stderr)}")
     return done.returncode
