@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from chimera.errors import EnvironmentFault
-from chimera.sandbox import execute, judge_calls
+from chimera.sandbox import Limits, execute, judge_calls, run_program
 from chimera.sandbox.inner.confine import Confinement
 from chimera.sandbox.inner.link import CALL_TIME, CALL_WALL_TIME, LOAD, Deadline, waiting_time
 
@@ -71,3 +71,21 @@ def test_a_call_that_sleeps_reaches_its_wall_time() -> None:
 def test_the_load_of_the_machine_is_no_verdict() -> None:
     with pytest.raises(EnvironmentFault, match="too busy"):
         execute._by_the_answer(LOAD)
+
+
+ALWAYS_SEEN_AT_WORK = """
+import time
+while True:
+    time.sleep(0.05)
+    print("look", flush=True)
+    end = time.monotonic() + 0.003
+    while time.monotonic() < end:
+        pass
+"""
+
+
+def test_an_answer_that_sleeps_between_looks_did_not_wait() -> None:
+    """What it writes makes the watch look, just when it is at work."""
+    result = run_program(ALWAYS_SEEN_AT_WORK, limits=Limits(cpu_seconds=20, wall_seconds=1))
+
+    assert result.limit == "wall time"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import signal
 import socket
 import subprocess
@@ -44,16 +45,26 @@ def account() -> Account:
     return Account(Confinement(False, None, "", []), LIMITS)
 
 
-def test_a_process_that_has_work_to_do_is_told_from_one_that_waits(
-    account: Account, process: tuple[int, bool]
-) -> None:
+def test_the_kernel_tells_who_waits_for_a_processor(account: Account) -> None:
     """A wait for a processor does not count against an answer; a wait for anything else does."""
-    if process[1]:
-        assert all(account.usage(process[0], 0).busy for _ in range(50))
-    else:
-        while account.usage(process[0], 0).busy:  # until it has come to its wait, where it stays
-            time.sleep(0.01)
-        assert not any(account.usage(process[0], 0).busy for _ in range(50))
+    core = min(os.sched_getaffinity(0))
+    spin = f"import os; os.sched_setaffinity(0, [{core}])\nwhile True: pass"
+    programs = [spin, spin, "input()"]
+    running = [
+        subprocess.Popen([sys.executable, "-c", code], stdin=subprocess.PIPE) for code in programs
+    ]
+    try:
+        numbers = [str(each.pid) for each in running]
+        while max(map(account.confinement.waited, numbers[:2])) < 0.5:
+            time.sleep(0.05)
+        slept = account.confinement.waited(numbers[2])
+    finally:
+        for each in running:
+            each.kill()
+            each.communicate()
+
+    assert slept < 0.5
+    assert account.confinement.waited(numbers[0]) == 0.0  # it is gone
 
 
 @pytest.mark.parametrize("namespaces", [True, False])
@@ -67,30 +78,26 @@ def test_a_process_of_another_session_is_the_answers(
     assert seen.memory > 1 << 20
     assert seen.cpu > 0
     assert seen.processes >= 1
-    assert seen.busy or not process[1]
+    assert str(process[0]) in seen.numbers
 
 
 def test_wall_time_stands_still_for_those_who_wait_for_a_processor_but_not_for_ever(
-    account: Account,
+    account: Account, process: tuple[int, bool], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     ours, theirs = socket.socketpair()
-    with (
-        ours,
-        theirs,
-        subprocess.Popen(
-            [sys.executable, "-c", "while True: pass"], start_new_session=True
-        ) as busy,
-    ):
-        watch = Watch(ours, account, LIMITS, busy.pid)
-        first = watch.deadline
-        watch.looked -= 1
-        watch.check_limits()
-        moved = watch.deadline
-        watch.looked -= 1000
-        watch.check_limits()
-        busy.kill()
+    deadlines = []
+    with ours, theirs:
+        watch = Watch(ours, account, {**LIMITS, "cpu_seconds": 1000}, process[0])
+        for waited in (1.0, 1000.0):
+            monkeypatch.setattr(Confinement, "waited", lambda _, number, waited=waited: waited)
+            watch.began = time.monotonic() - LIMITS["wall_seconds"]
+            watch.deadline = time.monotonic()
+            watch.check_limits()
+            deadlines.append(watch.deadline - watch.began)
 
-    assert first < moved < watch.deadline == watch.last_deadline
+    assert deadlines[0] == pytest.approx(LIMITS["wall_seconds"] + 1.0)
+    assert watch.deadline == watch.last_deadline
+    assert watch.limit is None
 
 
 def test_a_judge_killed_at_a_limit_is_gone_even_if_it_had_just_decided(account: Account) -> None:

@@ -230,6 +230,22 @@ class Confinement:
             with suppress(OSError):
                 yield number, read_stat(number, self.proc)
 
+    def waited(self, number: str) -> float:
+        """Seconds that the thread of a process that waited longest had work and no processor."""
+        longest = 0
+        with suppress(OSError, IndexError, ValueError):
+            tasks = os.open(f"{number}/task", os.O_RDONLY | os.O_DIRECTORY, dir_fd=self.proc)
+            try:
+                for thread in os.listdir(tasks):
+                    file = os.open(f"{thread}/schedstat", os.O_RDONLY, dir_fd=tasks)
+                    try:
+                        longest = max(longest, int(os.read(file, 64).split()[1]))
+                    finally:
+                        os.close(file)
+            finally:
+                os.close(tasks)
+        return longest / 1e9
+
     # What is seen of processes where no control group counts them
 
     @property

@@ -36,7 +36,8 @@ class Usage(NamedTuple):
     memory: int
     processes: int
     judge_memory: int
-    busy: bool
+    numbers: list[str]
+    judge_numbers: list[str]
 
 
 class Account:
@@ -69,24 +70,25 @@ class Account:
         return self.answers.kills() + self.judges.kills() > self.killed_before
 
     def usage(self, answer_pid: int, judge_pid: int) -> Usage:
-        ticks, memory, processes, judge_memory, busy = 0, 0, 0, 0, False
+        ticks, memory, processes, judge_memory = 0, 0, 0, 0
+        numbers: list[str] = []
+        judge_numbers: list[str] = []
         for number, fields in self.confinement.processes():
             if self.confinement.of_the_answer(fields, answer_pid):
+                numbers.append(number)
                 ticks += sum(map(int, fields[11:15]))
                 memory += (
                     int(fields[21]) * PAGE + self.confinement.descriptors(number) * SOCKET_BYTES
                 )
                 processes += int(fields[17])
             elif self.confinement.of_the_judge(number, fields, judge_pid):
+                judge_numbers.append(number)
                 judge_memory = max(judge_memory, int(fields[21]) * PAGE)
-            else:
-                continue
-            busy = busy or fields[0] == b"R"
         if self.answers is not None:
-            return Usage(self.exact_cpu(), 0, 0, 0, busy)
+            return Usage(self.exact_cpu(), 0, 0, 0, numbers, judge_numbers)
         memory += self.confinement.sockets() * SOCKET_BYTES
         cpu = max(cpu_time(answer_pid), ticks / TICKS)
-        return Usage(cpu, memory, processes, judge_memory, busy)
+        return Usage(cpu, memory, processes, judge_memory, numbers, judge_numbers)
 
 
 class Watch:
@@ -94,7 +96,8 @@ class Watch:
 
     CPU time and memory are those of the answer's process and all it started; the judge has as much
     of both again. Wall time stands still while they wait for a processor, so that a loaded machine
-    decides little, but never for longer than `STRETCH` allows.
+    decides little, but never for longer than `STRETCH` allows. The kernel's own account says how
+    long one of them waited: an answer that sleeps and is at work whenever it is looked at did not.
     """
 
     def __init__(
@@ -120,9 +123,10 @@ class Watch:
         self.pipes: dict[int, int] = {}
         self.room: dict[int, int] = {}
         self.judge_start = cpu_time(judge_pid)
-        self.looked, self.worked = time.monotonic(), 0.0
-        self.deadline = self.looked + limits["wall_seconds"]
-        self.last_deadline = self.looked + STRETCH * limits["wall_seconds"]
+        self.judge_waited: dict[str, float] | None = None  # before this request
+        self.began = time.monotonic()
+        self.deadline = self.began + limits["wall_seconds"]
+        self.last_deadline = self.began + STRETCH * limits["wall_seconds"]
 
     def copy_pipe(self, source: int, target: int) -> None:
         """Copy what comes through a pipe to a file, up to the limit of output."""
@@ -220,11 +224,14 @@ class Watch:
     def check_limits(self) -> None:
         seen = self.account.usage(self.answer_pid, self.judge_pid)
         judged = cpu_time(self.judge_pid) - self.judge_start if self.judge_pid else 0.0
-        now, worked = time.monotonic(), seen.cpu + judged
-        if seen.busy:  # what was not worked since the last look went into waiting for a turn
-            waited = max(0.0, now - self.looked - max(0.0, worked - self.worked))
-            self.deadline = min(self.deadline + waited, self.last_deadline)
-        self.looked, self.worked = now, worked
+        now, waited = time.monotonic(), self.confinement.waited
+        if self.judge_waited is None:
+            self.judge_waited = {number: waited(number) for number in seen.judge_numbers}
+        if now >= self.deadline:
+            judge = [waited(n) - self.judge_waited.get(n, 0.0) for n in seen.judge_numbers]
+            longest = max([*map(waited, seen.numbers), *judge], default=0.0)
+            own = self.began + self.limits["wall_seconds"] + longest
+            self.deadline = min(max(self.deadline, own), self.last_deadline)
         if max(seen.cpu, judged / CHECKED_TWICE) >= self.limits["cpu_seconds"]:
             self.stop("CPU time")
         elif self.too_large(seen):
