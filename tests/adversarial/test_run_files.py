@@ -117,7 +117,7 @@ def test_an_honest_run_is_read(run, tmp_path):
     read_all(run)
     said = commands(run, tmp_path / "out")
 
-    assert "(1/3)" in said[0]
+    assert "33.3% to 66.7% (1 of 2)" in said[0]
     assert "t/1#0" in said[1]
     assert not any("damaged" in text or "not a run" in text for text in said)
     assert sorted(file.name for file in tmp_path.iterdir()) == ["out", "run.chi"]

@@ -21,7 +21,7 @@ from chimera.eval.trial import StartBackend
 
 DOCS = Path(__file__).parents[2] / "docs"
 #: Where a data set's folder does not have the slug's name.
-FOLDERS = {"swe-bench-verified": "swe-bench", "custom": None}
+FOLDERS = {"swe-bench-verified": "swe-bench", "custom": None, "harbor": None}
 #: A task that is quickly graded, and the options it needs; the others are graded by tests of
 #: their own, for they need images, clones, sites or a judge.
 QUICK = {

@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from chimera.environments import EnvironmentSpec
-from chimera.environments.identity import fingerprint, interpreter, this_process
+from chimera.environments import EnvironmentSpec, identity
+from chimera.environments.identity import fingerprint, interpreter
 from chimera.environments.local import LocalEnvironment
 from chimera.eval.benchmarks import CustomBenchmark, FeatureBench, SWEBench, TauBench
 from chimera.eval.controls import Controls
@@ -156,7 +156,11 @@ def test_an_identity_changes_with_every_file(of, change, library, monkeypatch):
     monkeypatch.syspath_prepend(library.parent)
 
     def seen():
-        return fingerprint(library.parent) if of == "fingerprint" else this_process.__wrapped__()
+        return (
+            fingerprint(library.parent)
+            if of == "fingerprint"
+            else identity._this_process.__wrapped__()
+        )
 
     before = seen()
     change(library / "a.py")

@@ -118,7 +118,7 @@ def test_a_change_of_the_first_of_many_trials_is_seen(tmp_path, counted, change)
             store.write(replace(record, sample=sample))
         before = counted(path, index)
         changed = replace(store.record("x", 0), **change)
-        store.replace_verdict(changed, changed.verdict, changed.control)
+        store.replace_outcome(changed, changed)
         after = counted(path, index)
 
     assert before != after == counted(path, Index(path, tmp_path / "fresh.sqlite"))

@@ -255,7 +255,7 @@ def test_a_set_that_no_command_fetches_is_said():
 
 
 #: Sets without a place from which a command could fetch them; their pages say where they are.
-NOT_PUBLISHED = {"custom", "dpai-arena", "swt-bench"}
+NOT_PUBLISHED = {"custom", "dpai-arena", "harbor", "swt-bench"}
 
 
 @pytest.mark.parametrize("slug", sorted(set(adapters()) - NOT_PUBLISHED))
