@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import argparse
 import json
+import re
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
@@ -26,6 +27,7 @@ from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark
 from chimera.eval.kits.repositories.swe_instance import SWEBenchTask
 from chimera.eval.proof.validate import ANSWERS, validate
 from chimera.eval.trial import StartBackend
+from chimera.text import first_line
 
 RECORDS = Path(__file__).parents[1] / "chimera/eval/proof/records"
 SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
@@ -34,6 +36,9 @@ SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
     "swt-lite": (SWTBench, {"split": "lite"}),
     "swt-verified": (SWTBench, {"split": "verified"}),
 }
+
+#: A place on the machine that made a record; addresses are none.
+PATH = re.compile(r"(?<![\w:/.])(?:/[\w.-]+){2,}")
 
 
 def proven(
@@ -52,7 +57,8 @@ def proven(
         line["exact"], line["missing_pins"] = tree.exact, list(packages.missing)
         line["python"] = [instance.python, packages.version]
         line["absent_files"] = list(tree.absent())
-        line["build_failure"] = build_failure(tree.path)
+        said = first_line(build_failure(tree.path), most=400)
+        line["build_failure"] = PATH.sub("…", said)
         start = StartBackend(backend)
         report = validate(benchmark, start, mutants=mutants, workers=1, tasks=[task])
     except ChimeraError as error:

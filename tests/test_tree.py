@@ -163,3 +163,15 @@ def test_an_adapter_has_a_page_and_a_record_or_says_unproven(slug: str):
     record = PACKAGE / "eval" / "proof" / "records" / f"{slug}.json"
 
     assert record.is_file() or "unproven" in page.lower()
+
+
+def test_records_name_no_place_on_a_machine():
+    """They are for everybody; a log's paths are of whoever made them."""
+    places = re.compile(r"(?<![\w.~/-])/(?:home|root|tmp|work)/")
+    named = [
+        file.name
+        for file in (ROOT / "chimera" / "eval" / "proof" / "records").iterdir()
+        if file.is_file() and places.search(file.read_text(encoding="utf-8"))
+    ]
+
+    assert named == []
