@@ -17,7 +17,7 @@ from chimera.errors import EnvironmentFault, UsageError
 #: Where a relay's code and what tasks mount are kept there, below the user's home.
 KEPT = ".cache/chimera/remote"
 UNPACK = (
-    "mkdir -p {new} && tar -xf - -C {new} && mv {new} {place} || (rm -rf {new}; test -d {place})"
+    "mkdir -p {new} && tar -xf - -C {new} && mv -T {new} {place} || (rm -rf {new}; test -d {place})"
 )
 
 
