@@ -2,18 +2,25 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.environments import Environment, EnvironmentSpec, available, start_environment
 from chimera.programs import usable
 from chimera.providers import Provider, create_provider
+
+BASE_IMAGE = "chimera-base:bookworm"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "docker-base.sh"
 
 
 def pytest_configure() -> None:
@@ -56,6 +63,38 @@ def require() -> Callable[..., str]:
         return str(found)
 
     return find
+
+
+def start_daemon() -> None:
+    """Start dockerd when nobody answers and this is root's machine; it outlives the tests."""
+    if available("docker") is None or os.geteuid() != 0 or shutil.which("dockerd") is None:
+        return
+    subprocess.Popen(
+        ["dockerd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ).returncode = 0  # fmt: skip
+    for _ in range(120):
+        if available("docker") is None:
+            return
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="session")
+def docker_image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """CHIMERA_TEST_IMAGE, or the base image; made once, by whichever worker comes first."""
+    lock = Path(tmp_path_factory.getbasetemp().parent, "docker.lock")
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        start_daemon()
+        reason = available("docker")
+        if reason is not None:
+            missing(reason)
+        if name := os.environ.get("CHIMERA_TEST_IMAGE"):
+            return name
+        made = subprocess.run([SCRIPT, BASE_IMAGE], capture_output=True, text=True, check=False)
+        if made.returncode:
+            missing(f"the image {BASE_IMAGE} cannot be made: {made.stdout}{made.stderr}")
+    return BASE_IMAGE
 
 
 @pytest.fixture
