@@ -287,9 +287,12 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(same, why, metrics, decided_by="diff")
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
-        run = self._run_form(task, files, env, Form(twin=False))
+        control = self._control(task, env)
+        run = self._run_form(task, files, env, control.true)
         verdict = _verdict_of_run(run, _declared(task), metrics)
-        return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+        if not verdict.passed:
+            return verdict
+        return self._survived(task, files, run, verdict, control, env)
 
     def _survived(
         self,
@@ -297,10 +300,10 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         files: Mapping[str, bytes],
         run: TestRun,
         passed: Verdict,
+        control: Control,
         env: ReopenedMachine,
     ) -> Verdict:
         """The verdict on a run that passed, by the control and the twin."""
-        control = self._control(task, env)
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:
