@@ -287,12 +287,20 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             return _verdict(same, why, metrics, decided_by="diff")
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
-        control = self._control(task, env)
-        run = self._run_form(task, files, env, control.true)
+        run = self._run_form(task, files, env, Form(twin=False))
         verdict = _verdict_of_run(run, _declared(task), metrics)
-        if not verdict.passed:
-            return verdict
-        return self._survived(task, files, run, verdict, control, env)
+        if not verdict.passed and self._needs_plain(task, env):
+            with env.fresh() as fresh:
+                run = self._run_form(task, files, fresh, Form(twin=False, plain=True))
+            verdict = _verdict_of_run(run, _declared(task), metrics)
+        return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+
+    def _needs_plain(self, task: PolyglotTask, env: ReopenedMachine) -> bool:
+        """Whether the reference fails the rewritten tests too, but for the plain form."""
+        try:
+            return self._control(task, env).plain
+        except GraderError:
+            return False
 
     def _survived(
         self,
@@ -300,10 +308,10 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         files: Mapping[str, bytes],
         run: TestRun,
         passed: Verdict,
-        control: Control,
         env: ReopenedMachine,
     ) -> Verdict:
         """The verdict on a run that passed, by the control and the twin."""
+        control = self._control(task, env)
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:

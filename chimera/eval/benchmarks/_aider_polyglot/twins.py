@@ -102,10 +102,6 @@ class Control:
     why: str = ""
 
     @property
-    def true(self) -> Form:
-        return Form(False, plain=self.plain)
-
-    @property
     def form(self) -> Form:
         """The twin for submissions: what fails by chance rather than by values fails the kept."""
         return Form(True, self.kept, self.choice, self.values, self.plain)
