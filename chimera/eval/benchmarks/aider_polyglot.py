@@ -289,7 +289,18 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
             raise GraderError("exercises are graded in environments that they open themselves")
         run = self._run_form(task, files, env, Form(twin=False))
         verdict = _verdict_of_run(run, _declared(task), metrics)
+        if not verdict.passed and self._needs_plain(task, env):
+            with env.fresh() as fresh:
+                run = self._run_form(task, files, fresh, Form(twin=False, plain=True))
+            verdict = _verdict_of_run(run, _declared(task), metrics)
         return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+
+    def _needs_plain(self, task: PolyglotTask, env: ReopenedMachine) -> bool:
+        """Whether the reference fails the rewritten tests too, but for the plain form."""
+        try:
+            return self._control(task, env).plain
+        except GraderError:
+            return False
 
     def _survived(
         self,

@@ -24,14 +24,15 @@ from chimera.types import JSON
 class Form:
     """The true form or the twin, in which one test of a file may keep its values.
 
-    With a choice, each assertion of the others has to fail by itself in Python; elsewhere one
-    expected value of each test is changed. Other values are drawn from `values`.
+    With a choice, each assertion of the others has to fail by itself; where they cannot, or the
+    form is plain, one expected value of each test is changed. Other values are drawn from `values`.
     """
 
     twin: bool
     kept: tuple[str, int] | None = None
     choice: int | None = None
     values: int | None = None
+    plain: bool = False  # nothing is put around assertions
 
 
 #: Runs files with the tests of an exercise in a form, in an environment that nothing has touched.
@@ -75,6 +76,7 @@ def _made(
             keeps=lambda number, _, kept=kept: number == kept,  # type: ignore[misc]
             choice=form.choice,
             values=form.values,
+            plain=form.plain,
         )
         if made is not None:
             yield name, made
@@ -95,13 +97,14 @@ class Control:
     kept: tuple[str, int] | None = None
     choice: int | None = None
     values: int | None = None
+    plain: bool = False
     fails: bool = False
     why: str = ""
 
     @property
     def form(self) -> Form:
         """The twin for submissions: what fails by chance rather than by values fails the kept."""
-        return Form(True, self.kept, self.choice, self.values)
+        return Form(True, self.kept, self.choice, self.values, self.plain)
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
@@ -146,10 +149,15 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
 
     def make() -> Control:
         true = run(reference, Form(False))
+        # what is put around assertions may be what the language refuses
+        plain = not true.passed and not true.timed_out
+        if plain:
+            true = run(reference, Form(False, plain=True))
 
         def tried(choice: int | None) -> Control:
-            form = replace(kept, kept=None, choice=choice)
-            return replace(_control(true, run(reference, form)), choice=choice, values=kept.values)
+            form = replace(kept, kept=None, choice=choice, plain=plain)
+            control = _control(true, run(reference, form))
+            return replace(control, choice=choice, values=kept.values, plain=plain)
 
         control = tried(kept.choice)
         if kept.choice is not None and len(control.twinned) < len(control.tests):
@@ -157,7 +165,7 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
             control = max(control, tried(None), key=lambda each: len(each.twinned))
         if not control.twinned or kept.kept is None:
             return control
-        passed = _passed(run(reference, replace(kept, choice=control.choice)))
+        passed = _passed(run(reference, replace(control.form, kept=kept.kept)))
         passing = tuple(name for name in control.twinned if name in passed)
         if not 0 < len(passing) <= len(control.twinned) / 2:  # one function may hold them all
             return control

@@ -33,12 +33,14 @@ from chimera.types import JSON
 @dataclass(frozen=True, slots=True)
 class Form:
     """One of the forms of test files; in a twin, a choice says which expectations are changed, and
-    Python's functions that the id `kept` names keep theirs. `values` gives the other ones."""
+    Python's functions that the id `kept` names keep theirs. `values` gives the other ones. In a
+    plain form nothing is put around assertions."""
 
     kind: Literal["published", "true", "twin"]
     choice: int | None = None
     kept: str = ""
     values: int | None = None
+    plain: bool = False
 
     def keeps(self, number: int, name: str) -> bool:
         return bool(name) and name in _words(self.kept)
@@ -54,6 +56,7 @@ def _function(test: str) -> tuple[str, ...]:
 
 
 PUBLISHED, TRUE, TWIN = Form("published"), Form("true"), Form("twin")
+PLAIN = Form("true", plain=True)
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,6 +88,11 @@ class Tests:
     key: JSON  # whatever the reference's results depend on
     listed: Sequence[str] = ()  # the tests by their names, as far as the data set has them
 
+    def may_break(self, tried: Tried) -> bool:
+        """Whether a run may have failed by how its tests were rewritten: one that ran, or one whose
+        tests are compiled."""
+        return tried.ran or not all(path.endswith(".py") for path in self.files)
+
 
 class NoTwin(GraderError):
     """Test files in which nothing can be changed: a run of them tells nothing."""
@@ -110,6 +118,7 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
             keeps=form.keeps,
             choice=form.choice,
             values=form.values,
+            plain=form.plain,
         )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
@@ -125,19 +134,21 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
         return _without(tried, "the environment cannot be had anew")
     if not tests.files:
         return _without(tried, "the task brings no test files")
-    control = _Control(tests, env)
+    control, form = _Control(tests, env), TRUE
     if tried.verdict.passed and patch == tests.gold:
         control.keep_holding()
-    if not tried.verdict.passed and tried.ran and not control.holds():
-        tried = _fresh(tests, patch, env, PUBLISHED)
+    if not tried.verdict.passed and tests.may_break(tried):
+        form = control.true_form()
+        if form != TRUE:
+            tried = _fresh(tests, patch, env, form)
     if not tried.verdict.passed:
         return tried.verdict
     env.close()  # nothing that the first run left may tell the second one of it
-    return _decide_twin(tests, patch, env, tried, control)
+    return _decide_twin(tests, patch, env, tried, control, plain=form == PLAIN)
 
 
 def _decide_twin(
-    tests: Tests, patch: str, env: ReopenedMachine, tried: Tried, control: _Control
+    tests: Tests, patch: str, env: ReopenedMachine, tried: Tried, control: _Control, *, plain: bool
 ) -> Verdict:
     verdict = tried.verdict
     if not tests.gold:
@@ -146,7 +157,7 @@ def _decide_twin(
         except NoTwin as reason:
             return _without(tried, str(reason))
     try:
-        lesson, learnt_now = control.lesson()
+        lesson, learnt_now = control.lesson(plain=plain)
     except GraderError as error:
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not lesson.failing:
@@ -219,6 +230,8 @@ class _Lesson:
     passing: frozenset[str] = frozenset()
 
 
+_REWRITTEN = (TRUE, PLAIN)
+
 #: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail.
 _Learnt = tuple[int | None, str, int, list[str]]
 
@@ -230,34 +243,40 @@ class _Control:
     tests: Tests
     env: ReopenedMachine
 
-    def holds(self) -> bool:
-        """Whether the reference passes the rewritten tests; True where there is none to ask."""
+    def true_form(self) -> Form:
+        """The rewritten tests that the reference passes, else the published ones; the first where
+        there is none to ask."""
         if not self.tests.gold:
-            return True
-        return bool(self._stored("true", lambda: self._run(TRUE).verdict.passed))
+            return TRUE
+        number = self._stored("true", self._first_passed)
+        return (*_REWRITTEN, PUBLISHED)[number]
+
+    def _first_passed(self) -> int:
+        passed = (self._run(form).verdict.passed for form in _REWRITTEN)
+        return next((number for number, each in enumerate(passed) if each), len(_REWRITTEN))
 
     def keep_holding(self) -> None:
         """Keep that the reference was seen to pass the rewritten tests."""
-        self._stored("true", lambda: True)
+        self._stored("true", lambda: 0)
 
-    def lesson(self) -> tuple[_Lesson, bool]:
+    def lesson(self, *, plain: bool) -> tuple[_Lesson, bool]:
         """What the reference does with the twin, and whether it was run just now."""
         made: list[_Learnt] = []
 
         def learn() -> _Learnt:
-            made.append(self._learnt())
+            made.append(self._learnt(plain=plain))
             return made[0]
 
-        choice, kept, values, failing = self._stored("twin", learn)
-        form, passing = Form("twin", choice, kept, values), [kept] if kept else []
+        choice, kept, values, failing = self._stored("plain twin" if plain else "twin", learn)
+        form, passing = Form("twin", choice, kept, values, plain), [kept] if kept else []
         return _Lesson(form, frozenset(failing), frozenset(passing)), bool(made)
 
-    def _learnt(self) -> _Learnt:
+    def _learnt(self, *, plain: bool) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
             try:
-                tried = self._run(Form("twin", choice, kept, values))
+                tried = self._run(Form("twin", choice, kept, values, plain))
             except NoTwin:
                 if choice is None:
                     raise

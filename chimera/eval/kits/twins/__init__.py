@@ -9,21 +9,23 @@ In the twin every literal that something is compared with for equality has anoth
 tests without any the opposite is asserted and another exception expected; a test
 that has none gets a check at its end, which holds in the true run and fails in the twin.
 
-By a choice, a twin finds code that forges one assertion and honestly meets the others. In Python
-every assertion is then caught by itself: where one holds in spite of its other value the test ends
-at once, with success, and a check at its end fails. What cannot be written so (blocks, nested
-functions, other languages) changes one expectation of a test, the one that the choice falls on.
+By a choice, a twin finds code that forges one assertion and honestly meets the others. Every
+assertion is then caught by itself: where one holds in spite of its other value the test ends at
+once, with success, and a check at its end fails. What cannot be written so (blocks, nested
+functions, what a test returns) changes one expectation of a test, the one that the choice falls on.
+In Go no value can equal what it is not, and all conditions are turned around.
 """
 
 from __future__ import annotations
 
 import random
+from dataclasses import replace
 
 from chimera.eval.kits.twins.cases import Keeps, Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 7
+VERSION = 8
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -42,27 +44,39 @@ def rewritten(
     keeps: Keeps = lambda number, name: False,
     choice: int | None = None,
     values: int | None = None,
+    plain: bool = False,
 ) -> Rewritten | None:
     """A test file for a true run or for its twin, in which tests may be kept by their number or
     (in Python) name; None when it has no twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
     Other values can be equal by chance (two fractions): where a reference is asked about a twin,
-    submissions must meet the very values that it met, drawn from the same number.
+    submissions must meet the very values that it met, drawn from the same number. Where it does
+    not pass a true form, a plain one puts nothing around assertions.
     """
     ending = path[path.rfind(".") :] if "." in path else ""
     language = LANGUAGES.get(ending)
     if language is None:
         return None
+    prologue = ""
     if language == "python":
         cases = python_cases(source)
     else:
         from chimera.eval.kits.twins.grammars import cases_of
 
-        cases = cases_of(language, source)
+        cases, prologue = cases_of(language, source)
+    if plain:
+        cases, prologue = [replace(case, assertions=()) for case in cases], ""
     if not cases:
         return None
-    comment = "#" if language == "python" else "//"
     return rewrite(
-        source, cases, comment, twin=twin, seed=seed, keeps=keeps, choice=choice, values=values
+        source,
+        cases,
+        "#" if language == "python" else "//",
+        twin=twin,
+        seed=seed,
+        keeps=keeps,
+        choice=choice,
+        values=values,
+        prologue=prologue,
     )

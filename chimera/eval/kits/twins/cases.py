@@ -22,17 +22,30 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A statement that can be made to fail by itself: what goes around it, and its expectations.
+    """A statement that can be made to fail by itself: its place, what is put around and into it,
+    and its expectations.
 
-    `after` has {number} and {other}. While they are the same, a failure ends the test as ever.
+    The texts have {number} and {other}. While they are the same, a failure ends the test as ever.
     While they are not, a failure is passed over, and the lack of one ends the test with success.
     """
 
     start: int
     end: int
-    before: str
-    after: str
+    edits: Sequence[tuple[int, int, str]]
     expectations: Sequence[Expectation]
+
+    def covers(self, one: Expectation) -> bool:
+        """Whether an expectation is changed with this assertion, also where it is the value of a
+        variable, or has no place in a twin beside it."""
+        inside = self.start <= one.start and one.end <= self.end
+        return inside or (one.start, one.end) in [(e.start, e.end) for e in self.expectations]
+
+
+def around(
+    start: int, end: int, before: str, after: str, expectations: Sequence[Expectation]
+) -> Assertion:
+    """An assertion with something before and after it."""
+    return Assertion(start, end, ((start, start, before), (end, end, after)), expectations)
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,14 +70,15 @@ class Case:
         """
         if choice is None or not self.expectations:
             return self.expectations, False
-        single = [each for each in (*self.expectations, *self.further) if not self._covers(each)]
+        single = [
+            each
+            for each in (*self.expectations, *self.further)
+            if not any(one.covers(each) for one in self.assertions)
+        ]
         number = random.Random(choice).randrange(len(single) + bool(self.assertions))
         if number < len(single):
             return [single[number]], False
         return [each for one in self.assertions for each in one.expectations], True
-
-    def _covers(self, each: Expectation) -> bool:
-        return any(one.start <= each.start and each.end <= one.end for one in self.assertions)
 
     @property
     def twinned(self) -> bool:
@@ -97,12 +111,14 @@ def rewrite(
     keeps: Keeps,
     choice: int | None = None,
     values: int | None = None,
+    prologue: str = "",
 ) -> Rewritten:
     """One of the two forms; in a twin, tests that are kept stay as they are in the true.
 
     The same choice falls on the same expectations, and other values drawn from the same number are
-    the same.
+    the same. A prologue defines what assertions are put around with, under {name}.
     """
+    name = f"x{seed.getrandbits(64):016x}"
     kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
     untouched = {
         (each.start, each.end)
@@ -110,10 +126,10 @@ def rewrite(
         if stays
         for each in case.expectations
     }
-    edits: list[Edit] = []
+    edits: list[Edit] = [(0, 0, prologue.replace("{name}", name).encode())]
     for index, case in enumerate(cases):
         if not twin or kept[index]:
-            edits += _around(case, seed, each=False, end=False)
+            edits += _around(case, seed, name, each=False, end=False)
             continue
         changed, each = case.changes(None if choice is None else f"{choice} {index}")
         drawn = seed if values is None else random.Random(f"{values} {index}")
@@ -122,7 +138,7 @@ def rewrite(
             for e in changed
             if (e.start, e.end) not in untouched
         ]
-        edits += _around(case, seed, each=each, end=each or not case.expectations)
+        edits += _around(case, seed, name, each=each, end=each or not case.expectations)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce
     names = tuple(case.name for case in cases)
@@ -132,19 +148,24 @@ def rewrite(
 Edit = tuple[int, int, bytes]
 
 
-def _around(case: Case, seed: random.Random, *, each: bool, end: bool) -> Iterator[Edit]:
+def _around(case: Case, seed: random.Random, name: str, *, each: bool, end: bool) -> Iterator[Edit]:
     """What is added to a test: around its assertions, and a check at its end, which fails."""
     for one in case.assertions:
-        yield one.start, one.start, one.before.encode()
-        yield one.end, one.end, _numbered(one.after, seed, differ=each)
+        number = _numbers(seed, differ=each)
+        for start, stop, template in one.edits:
+            yield start, stop, _filled(template.replace("{name}", name), number)
     if case.place is not None and (case.assertions or not case.expectations):
-        yield case.place, case.place, _numbered(case.check, seed, differ=end)
+        yield case.place, case.place, _filled(case.check, _numbers(seed, differ=end))
 
 
-def _numbered(template: str, seed: random.Random, *, differ: bool) -> bytes:
+def _numbers(seed: random.Random, *, differ: bool) -> tuple[int, int]:
     number = seed.randrange(10**6, 10**9)
-    other = number + seed.randrange(1, 10**6) if differ else number
-    return template.replace("{number}", str(number)).replace("{other}", str(other)).encode()
+    return number, number + seed.randrange(1, 10**6) if differ else number
+
+
+def _filled(template: str, numbers: tuple[int, int]) -> bytes:
+    number, other = map(str, numbers)
+    return template.replace("{number}", number).replace("{other}", other).encode()
 
 
 def _edited(source: bytes, edits: Iterable[Edit]) -> bytes:

@@ -12,7 +12,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from itertools import product
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, instead, some_text
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead, some_text
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 COMPARING = frozenset(
@@ -104,7 +104,7 @@ def _assertions(body: Sequence[ast.stmt], lines: _Lines) -> Iterator[Assertion]:
             found = list(_expected(parts, lines)) or list(_opposites(parts, lines))
             if found:
                 indent, (start, end) = lines.indent(statement), lines.span(statement)
-                yield Assertion(start, end, "try: ", _AFTER.replace("\n", f"\n{indent}"), found)
+                yield around(start, end, "try: ", _AFTER.replace("\n", f"\n{indent}"), found)
         elif not isinstance(statement, (Function, ast.ClassDef, ast.TryStar)):
             blocks = [
                 statement,

@@ -84,22 +84,53 @@ SEVERAL = [
 ]  # fmt: skip
 
 
+def form(path: str, source: str, *, choice: int | None, plain: bool = False) -> bytes:
+    made = rewritten(
+        path,
+        source.encode(),
+        twin=True,
+        seed=random.Random(1),
+        choice=choice,
+        values=5,
+        plain=plain,
+    )
+    assert made is not None
+    return _body(made.content)
+
+
 @pytest.mark.parametrize(("path", "source"), SEVERAL)
-def test_a_choice_changes_one_expectation_and_may_fall_on_each(path: str, source: str):
+def test_a_choice_changes_one_expectation_of_a_plain_form_and_may_fall_on_each(path, source):
     """Code that forges one of two is found by half of the choices."""
-
-    def changed(choice: int | None) -> bytes:
-        seed = random.Random(1)
-        form = rewritten(path, source.encode(), twin=True, seed=seed, choice=choice, values=5)
-        assert form is not None
-        return _body(form.content)
-
-    true = rewritten(path, source.encode(), twin=False, seed=random.Random(1))
+    true = rewritten(path, source.encode(), twin=False, seed=random.Random(1), plain=True)
     assert true is not None
-    forms = {changed(choice) for choice in range(30)}
+    forms = {form(path, source, choice=choice, plain=True) for choice in range(30)}
 
     assert len(forms) == 2
-    assert not forms & {_body(true.content), changed(None)}
+    assert not forms & {_body(true.content), form(path, source, choice=None, plain=True)}
+
+
+@pytest.mark.parametrize(("path", "source"), [each for each in SEVERAL if each[0] != "a_test.go"])
+def test_all_assertions_that_stand_alone_change_at_once(path: str, source: str):
+    """Whatever the choice: where one of them holds in spite of it, the test ends with success."""
+    assert len({form(path, source, choice=choice) for choice in range(30)}) == 1
+
+
+ONE_LEFT = [
+    "it('a', (done) => {\n  expect(f(1)).toBe(2);\n  expect(f(2)).toBe(3);\n});\n",
+    "it('a', () => {\n  expect.assertions(2);\n  expect(f(1)).toBe(2);\n"
+    "  expect(f(2)).toBe(3);\n});\n",
+    "it('a', () => {\n  expect(f(1)).resolves.toBe(2);\n  expect(f(2)).toBe(3);\n});\n",
+    "it('a', () => {\n  g(() => { expect(f(1)).toBe(2); });\n  expect(f(2)).toBe(3);\n});\n",
+    "it('a', () => {\n  expect(f(1)).toBe(2);\n  return expect(f(2)).resolves.toBe(3);\n});\n",
+    "it('a', () => {\n  t.is(f(1), 2);\n  expect(f(2)).toBe(3);\n});\n",
+]
+
+
+@pytest.mark.parametrize("source", ONE_LEFT)
+def test_what_cannot_stand_alone_is_chosen_by_itself(source: str):
+    """A test that says when it is over or counts its assertions, promises nobody waits for, other
+    functions, and assertions that do not throw."""
+    assert len({form("a.spec.js", source, choice=choice) for choice in range(30)}) == 2
 
 
 def test_what_only_has_the_name_of_an_assertion_stays():

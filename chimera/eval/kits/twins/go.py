@@ -1,0 +1,72 @@
+"""Tests in Go: no value of its can equal what it is not, so that opposite conditions are enough."""
+
+from __future__ import annotations
+
+import random
+import re
+from collections.abc import Iterator
+from typing import TYPE_CHECKING
+
+from chimera.eval.kits.twins.cases import Case, Expectation, instead
+from chimera.eval.kits.twins.trees import Grammar, descendants, end_of_block, text
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+
+def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    for function in descendants(root):
+        if function.type == "function_declaration":
+            if not text(function.child_by_field_name("name")).startswith("Test"):
+                continue
+        elif function.type != "func_literal":
+            continue
+        body = function.child_by_field_name("body")
+        parameters = text(function.child_by_field_name("parameters"))
+        if body is None or "*testing.T" not in parameters:
+            continue
+        name = parameters.strip("()").split()[0]
+        check = f"\nif {{number}} != {{other}} {{ {name}.Fatal({{number}}) }}\n"
+        yield Case(list(_opposites(body, name)), end_of_block(body), check)
+
+
+def _opposites(body: Node, name: str) -> Iterator[Expectation]:
+    """Conditions on which a test fails at once, turned around."""
+    failing = re.compile(rf"{re.escape(name)}\.(?:Fatal|Error|Fail)")
+    for node in descendants(body):
+        if node.type == "if_statement":
+            condition, then = (node.child_by_field_name(f) for f in ("condition", "consequence"))
+        elif node.type == "expression_case":
+            condition, then = node.child_by_field_name("value"), node
+        else:
+            continue
+        if (
+            condition is not None
+            and then is not None
+            and any(failing.match(text(statement)) for statement in _statements(then))
+        ):
+            yield from _opposite(condition)
+
+
+def _statements(block: Node) -> Iterator[Node]:
+    for child in block.named_children:
+        yield from child.named_children if child.type == "statement_list" else (child,)
+
+
+def _opposite(condition: Node) -> Iterator[Expectation]:
+    while condition.type == "expression_list" and condition.named_child_count == 1:
+        condition = condition.named_children[0]
+    sign = condition.child_by_field_name("operator")
+    if sign is not None and sign.type in _SIGNS:
+        yield Expectation(sign.start_byte, sign.end_byte, instead(_SIGNS[sign.type]))
+    elif condition.type in ("identifier", "call_expression", "selector_expression"):
+        yield Expectation(condition.start_byte, condition.start_byte, instead(b"!"))
+    elif condition.type == "binary_expression":
+        yield Expectation(condition.start_byte, condition.end_byte, _not)
+
+
+def _not(text: bytes, seed: random.Random) -> bytes:
+    return b"!(" + text + b")"
+
+
+_SIGNS = {"==": b"!=", "!=": b"==", "<": b">=", ">": b"<=", "<=": b">", ">=": b"<", "!": b""}

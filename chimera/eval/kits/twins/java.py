@@ -1,0 +1,118 @@
+"""Tests in Java: JUnit with its own assertions or AssertJ's."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.trees import (
+    Grammar,
+    descendants,
+    end_of_block,
+    expectations,
+    outside,
+    text,
+    value_of,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_ASSERTJ = {
+    "isEqualTo", "containsExactly", "containsExactlyInAnyOrder", "containsOnly", "hasSize",
+    "contains", "withMessage", "hasMessage",
+}  # fmt: skip
+_MAKING = {"asList", "of", "singletonList", "singleton", "entry", "join"}
+_PAIRS = (("isTrue", "isFalse"), ("isNull", "isNotNull"), ("isEmpty", "isNotEmpty"),
+          ("assertTrue", "assertFalse"), ("assertNull", "assertNotNull"),
+          ("isPresent", "isNotPresent"))  # fmt: skip
+_OPPOSITES = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
+
+#: An assertion: its name, and what is given.
+Call = tuple["Node", list["Node"]]
+
+
+def java_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    source = text(root)
+    if "org.assertj" in source:
+        check = "org.assertj.core.api.Assertions.assertThat({number}).isEqualTo({other});\n"
+    elif "org.junit.jupiter" in source:
+        check = "org.junit.jupiter.api.Assertions.assertEquals({number}, {other});\n"
+    else:
+        check = "org.junit.Assert.assertEquals({number}, {other});\n"
+    for method in descendants(root):
+        body = method.child_by_field_name("body")
+        if method.type != "method_declaration" or body is None or not _is_test(method):
+            continue
+        calls = list(_calls(descendants(body)))
+        found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
+        alone = tuple(_assertions(body, grammar))
+        yield Case(found, end_of_block(body), check, assertions=alone)
+
+
+def _is_test(method: Node) -> bool:
+    annotations = [
+        text(annotation.child_by_field_name("name"))
+        for modifiers in method.children
+        if modifiers.type == "modifiers"
+        for annotation in modifiers.children
+        if annotation.type in ("marker_annotation", "annotation")
+    ]
+    return bool({"Test", "ParameterizedTest", "RepeatedTest"} & set(annotations))
+
+
+def _calls(nodes: Iterable[Node]) -> Iterator[Call]:
+    """Assertions, of JUnit or in AssertJ's chains."""
+    for call in nodes:
+        name, arguments = (call.child_by_field_name(field) for field in ("name", "arguments"))
+        if call.type == "method_invocation" and name is not None and arguments is not None:
+            chain = text(call.child_by_field_name("object"))
+            if text(name).startswith("assert") or "assertThat" in chain.partition("(")[0]:
+                yield name, arguments.named_children
+
+
+def _expectations(calls: Iterable[Call], body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    for name, given in calls:
+        if text(name) in _ASSERTJ and "doesNot" not in text(name.parent):
+            found = [each for node in given for each in _expected(node, body, grammar)]
+            yield from found or whole(given[0], text(name) == "isEqualTo")
+        elif text(name) == "assertEquals" and len(given) >= 2:
+            yield from list(_expected(given[0], body, grammar)) or whole(given[0], True)
+
+
+def _expected(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    if node.type == "identifier":
+        value = value_of(text(node), body)
+        if value is not None:
+            yield from _expected(value, body, grammar)
+    elif node.type == "method_invocation":
+        arguments = node.child_by_field_name("arguments")
+        if text(node.child_by_field_name("name")) in _MAKING and arguments is not None:
+            for argument in arguments.named_children:
+                yield from _expected(argument, body, grammar)
+    else:
+        yield from expectations(node, grammar)
+
+
+def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
+    for name, _ in calls:
+        if (other := _OPPOSITES.get(text(name))) is not None:
+            yield Expectation(name.start_byte, name.end_byte, instead(other.encode()))
+
+
+def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
+    for statement in outside(body, _NESTED):
+        if statement.type == "expression_statement":
+            calls = list(_calls(outside(statement, _NESTED)))
+            found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
+            if found:
+                yield around(statement.start_byte, statement.end_byte, "try { ", _AFTER, found)
+
+
+_NESTED = frozenset({"lambda_expression", "class_body"})
+_AFTER = (
+    " if ({number} != {other}) return; }"
+    " catch (java.lang.Throwable e{number}) { if ({number} == {other}) throw e{number}; }"
+)

@@ -1,0 +1,136 @@
+"""Tests in JavaScript and TypeScript: jest, mocha, node's own."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Iterator
+from typing import TYPE_CHECKING
+
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.trees import (
+    Grammar,
+    descendants,
+    end_of_block,
+    expected,
+    outside,
+    text,
+    whole,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+_EQUAL = {"toBe", "toEqual", "toStrictEqual"}
+_ASKED = {*_EQUAL, "toBeCloseTo", "toHaveLength", "toThrow", "toThrowError"}
+_COMPARED = {"equal", "strictEqual", "deepEqual", "deepStrictEqual", "is", "same"}
+
+#: A call of a method: the object, the method's name, and what it is given.
+Call = tuple["Node", str, list["Node"]]
+
+
+def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    for call in descendants(root):
+        if call.type != "call_expression":
+            continue
+        name = text(call.child_by_field_name("function")).removesuffix(".only")
+        arguments = call.child_by_field_name("arguments")
+        if name not in ("test", "it", "xtest", "xit", "specify") or arguments is None:
+            continue
+        functions = [each for each in arguments.named_children if each.type in _FUNCTIONS]
+        body = functions[-1].child_by_field_name("body") if functions else None
+        if body is None:
+            yield Case()
+            continue
+        calls = list(_calls([body, *descendants(body)]))
+        found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
+        if body.type == "statement_block":
+            alone = () if _takes_part(functions[-1]) else tuple(_assertions(body, grammar))
+            yield Case(found, end_of_block(body), f"{_check(body)};\n", assertions=alone)
+        elif body.type == "call_expression":  # the check's value is undefined
+            yield Case(found, int(body.start_byte), f"{_check(body)} ?? ")
+        else:
+            yield Case(found)
+
+
+_FUNCTIONS = ("arrow_function", "function_expression")
+
+
+def _check(body: Node) -> str:
+    """By the test's own means: what disarms those must meet it."""
+    if "expect(" in text(body):
+        return "expect({number}).toBe({other})"
+    asserting = "assert" if "assert." in text(body) else "require('assert')"
+    return f"{asserting}.strictEqual({{number}} - {{other}}, 0)"
+
+
+def _takes_part(function: Node) -> bool:
+    """Whether a test says itself when it is over, or counts its assertions."""
+    parameters = function.child_by_field_name("parameters")
+    given = function.child_by_field_name("parameter") or (parameters and parameters.named_children)
+    return bool(given) or "expect.assertions" in text(function)
+
+
+def _calls(nodes: Iterable[Node]) -> Iterator[Call]:
+    for call in nodes:
+        function = call.child_by_field_name("function")
+        arguments = call.child_by_field_name("arguments")
+        if call.type != "call_expression" or function is None or arguments is None:
+            continue
+        if function.type == "member_expression":
+            object_ = function.child_by_field_name("object")
+            assert object_ is not None
+            name = text(function.child_by_field_name("property"))
+            yield object_, name, arguments.named_children
+
+
+def _expectations(calls: Iterable[Call], body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    for object_, name, given in calls:
+        asked = text(object_)
+        if asked.startswith("expect(") and not asked.endswith(".not") and given:
+            if name in _ASKED:
+                found = list(expected(given[0], body, grammar))
+                yield from found or whole(given[0], name in _EQUAL)
+        elif name in _COMPARED and len(given) >= 2:
+            found = list(expected(given[1], body, grammar))
+            yield from found or whole(given[1], True)
+
+
+def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
+    for object_, name, _ in calls:
+        asked = text(object_)
+        if asked.startswith("expect(") and name.startswith("to"):
+            end = object_.end_byte
+            if asked.endswith(".not"):
+                yield Expectation(end - len(".not"), end, instead(b""))
+            else:
+                yield Expectation(end, end, instead(b".not"))
+
+
+def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
+    """The statements that throw when what they assert does not hold, or await it."""
+    for statement in outside(body, _NESTED):
+        if statement.type != "expression_statement":
+            continue
+        asserted = statement.named_children[0]
+        awaited = asserted.type == "await_expression"
+        calls = list(_calls(asserted.named_children if awaited else [asserted]))
+        if not calls or not _THROWING.match(text(calls[0][0])):
+            continue
+        if not awaited and _PROMISING.search(text(calls[0][0])):
+            continue
+        found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
+        if found:
+            yield around(statement.start_byte, statement.end_byte, "try { ", _AFTER, found)
+
+
+_NESTED = frozenset(
+    {"arrow_function", "function_expression", "function_declaration", "class_body",
+     "generator_function", "generator_function_declaration", "method_definition"}
+)  # fmt: skip
+_THROWING = re.compile(r"(?:expect\(|assert\b)")
+_PROMISING = re.compile(r"\)\s*\.\s*(?:resolves|rejects)\b")
+# a difference, since TypeScript refuses to compare two numbers that it knows to differ
+_AFTER = (
+    "; if ({number} - {other}) return; }"
+    " catch (e{number}) { if (!({number} - {other})) throw e{number}; }"
+)

@@ -1,0 +1,159 @@
+"""Tests in Rust: attributes stand before a function, and what macros get is a tree of tokens."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING
+
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.trees import (
+    Grammar,
+    descendants,
+    expectations,
+    outside,
+    text,
+    value_of,
+)
+
+if TYPE_CHECKING:
+    from tree_sitter import Node
+
+#: The use of a macro: its name, and the tokens that it is given.
+Macro = tuple["Node", "Node"]
+
+
+def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    for function in descendants(root):
+        body = function.child_by_field_name("body")
+        if function.type != "function_item" or body is None:
+            continue
+        attributes = _attributes(function)
+        if not any(name.endswith("test") for name in attributes):
+            continue
+        panics = list(_panics(function))
+        macros = list(_macros(descendants(body)))
+        found = panics or list(_expectations(macros, body, grammar)) or list(_opposites(macros))
+        returns = function.child_by_field_name("return_type") is not None
+        alone = () if panics or returns else tuple(_assertions(body, grammar))
+        place, check = _before_value(body, alone), "\nassert_eq!({number}, {other});\n"
+        yield Case(found, place, check, assertions=alone)
+
+
+def _attributes(function: Node) -> list[str]:
+    return [text(node).removeprefix("#[").removesuffix("]") for node in _before(function)]
+
+
+def _before(function: Node) -> Iterator[Node]:
+    """The attributes of a function."""
+    before = function.prev_sibling
+    while before is not None and before.type in ("attribute_item", "line_comment"):
+        if before.type == "attribute_item":
+            yield before
+        before = before.prev_sibling
+
+
+def _panics(function: Node) -> Iterator[Expectation]:
+    """That a test must panic, which it need not in the twin."""
+    for attribute in _before(function):
+        if text(attribute).startswith("#[should_panic"):
+            yield Expectation(attribute.start_byte, attribute.end_byte, instead(b""))
+
+
+def _before_value(block: Node, alone: Sequence[Assertion]) -> int:
+    """The end of a block, or the place before the expression that is its value."""
+    statements = [child for child in block.named_children if "comment" not in child.type]
+    if statements and not statements[-1].type.endswith(("statement", "declaration", "item")):
+        value = statements[-1]
+        if value.end_byte not in [each.end for each in alone]:
+            return int(value.start_byte)
+    return int(block.end_byte) - 1
+
+
+def _macros(nodes: Iterable[Node]) -> Iterator[Macro]:
+    for macro in nodes:
+        named = macro.child_by_field_name("macro") if macro.type == "macro_invocation" else None
+        if named is not None:
+            yield from ((named, child) for child in macro.children if child.type == "token_tree")
+
+
+def _expectations(macros: Iterable[Macro], body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    for name, tokens in macros:
+        sides = [_value(side, body, grammar) for side in _sides(tokens)[:2]]
+        known = [side for side in sides if side is not None]
+        if text(name) == "assert_eq" and len(sides) == 2 and len(known) == 1:
+            yield from known[0]
+
+
+def _opposites(macros: Iterable[Macro]) -> Iterator[Expectation]:
+    for name, tokens in macros:
+        if text(name) == "assert":
+            opening = instead(b"assert_eq!" + (tokens.text or b"")[:1] + b"false, ")
+            yield Expectation(name.start_byte, tokens.start_byte + 1, opening)
+        elif text(name) == "assert_eq":
+            yield Expectation(name.start_byte, name.end_byte, instead(b"assert_ne"))
+
+
+def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
+    """Macros that are statements; the last one may be without a semicolon."""
+    for macro in outside(body, _NESTED):
+        statement = macro.parent
+        if macro.type != "macro_invocation" or statement is None or "await" in text(macro):
+            continue
+        if statement.type == "block":
+            statement = macro
+        if statement.type not in ("expression_statement", "macro_invocation"):
+            continue
+        macros = list(_macros([macro]))
+        found = list(_expectations(macros, body, grammar)) or list(_opposites(macros))
+        if found:
+            yield around(statement.start_byte, statement.end_byte, _BEFORE, _AFTER, found)
+
+
+_NESTED = frozenset({"closure_expression", "function_item", "async_block"})
+_BEFORE = "match ::std::panic::catch_unwind(::std::panic::AssertUnwindSafe(|| { "
+_AFTER = (
+    " })) { ::std::result::Result::Ok(_) => if {number} != {other} { return; },"
+    " ::std::result::Result::Err(e) => if {number} == {other} { ::std::panic::resume_unwind(e) } }"
+)
+
+
+_MAKING = frozenset({"from", "to_string", "to_owned", "to_vec", "into", "vec", "as_ref"})
+_PARTS = frozenset(
+    {"token_tree", "reference_expression", "array_expression", "tuple_expression",
+     "unary_expression", "call_expression", "arguments", "field_expression", "scoped_identifier",
+     "macro_invocation", "struct_expression", "field_initializer_list", "field_initializer",
+     "type_identifier", "field_identifier", "primitive_type"}
+)  # fmt: skip
+
+
+def _value(nodes: list[Node], body: Node, grammar: Grammar) -> list[Expectation] | None:
+    """The literals of what is built of literals alone; None for what calls or names others."""
+    found: list[Expectation] = []
+    for node in nodes:
+        if node.type in ("identifier", "field_identifier"):
+            name = text(node)
+            if name[:1].isupper() or name in _MAKING:
+                continue
+            value = value_of(name, body)
+            inside = None if value is None else _value([value], body, grammar)
+        elif node.type in grammar.literals:
+            inside = list(expectations(node, grammar))
+        elif node.type in _PARTS:
+            inside = _value(node.children, body, grammar)
+        else:
+            inside = None if node.is_named else []
+        if inside is None:
+            return None
+        found += inside
+    return found
+
+
+def _sides(tokens: Node) -> list[list[Node]]:
+    """What stands between the commas of a macro."""
+    sides: list[list[Node]] = [[]]
+    for token in tokens.children[1:-1]:
+        if token.type == ",":
+            sides.append([])
+        else:
+            sides[-1].append(token)
+    return [side for side in sides if side]
