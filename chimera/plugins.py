@@ -104,6 +104,11 @@ def _own_classes(module: ModuleType, kind: type[KindT]) -> list[type[KindT]]:
     ]
 
 
+def entry_point_names(group: str) -> Collection[str]:
+    """The names that installed packages give classes of theirs."""
+    return _entry_points(group)
+
+
 def _entry_points(group: str) -> dict[str, str]:
     return {entry.name: entry.value for entry in entry_points(group=group)}
 

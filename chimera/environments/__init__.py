@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
 
 from chimera.environments.base import (
     Capability,
@@ -15,10 +14,7 @@ from chimera.environments.base import (
     machine,
 )
 from chimera.errors import UsageError
-from chimera.plugins import load_class
-
-if TYPE_CHECKING:
-    from chimera.environments.remote.machine import RemoteMachine
+from chimera.plugins import entry_point_names, load_class
 
 #: Name → `module:Class`.
 BACKENDS: Mapping[str, str] = {
@@ -29,29 +25,43 @@ BACKENDS: Mapping[str, str] = {
     "browser": "chimera.environments.browser:BrowserEnvironment",
 }
 #: Those on other machines, `SCHEME://ADDRESS`.
-REMOTE: Mapping[str, str] = {"ssh": "chimera.environments.remote.ssh:SSHEnvironment"}
+REMOTE: Mapping[str, str] = {"ssh": "chimera.environments.remote.ssh:SSHSandbox"}
+#: Kinds that people look for and that nobody here has been able to try.
+UNTRIED = ("apptainer", "daytona", "e2b", "k8s", "kubernetes", "modal", "singularity")
 
 
 @functools.cache
 def backend_class(backend: str) -> type[Environment]:
     """The class behind a backend's name or address, an entry point, or that of one's own code."""
-    scheme, separator, _ = backend.partition("://")
+    kind, separator, _ = backend.partition("://")
     if separator:
-        return _remote_class(scheme).at(backend)
+        return _remote_class(kind, backend)
+    if kind in UNTRIED:
+        raise _untried(kind)
     return load_class(
         backend, Environment, what="environment", shipped=BACKENDS, group="chimera.environments"
     )
 
 
-def _remote_class(scheme: str) -> type[RemoteMachine]:
+def _remote_class(kind: str, address: str) -> type[Environment]:
     from chimera.environments.remote.machine import RemoteMachine
+    from chimera.environments.remote.sandboxes import Sandbox
 
-    return load_class(
-        scheme,
-        RemoteMachine,
-        what="kind of remote environment",
-        shipped=REMOTE,
-        group="chimera.environments",
+    group = "chimera.sandboxes"
+    if kind in UNTRIED and kind not in entry_point_names(group):
+        raise _untried(kind)
+    what = "kind of remote environment"
+    return RemoteMachine.at(
+        address,
+        load_class(kind, Sandbox, what=what, shipped=REMOTE, group=group),  # type: ignore[type-abstract]
+    )
+
+
+def _untried(kind: str) -> UsageError:
+    return UsageError(
+        f"no environment for '{kind}' comes with Chimera: it could not be tried\n"
+        "  A class of yours with three calls makes one: --environment file.py:Class://PLACE\n"
+        "  (docs/environments.md, 'Places of another kind'; examples/container_sandbox.py)."
     )
 
 

@@ -53,16 +53,15 @@ class RemoteMachine(SupervisedEnvironment):
     known: ClassVar[Mapping[str, str]] = {
         "inside": "bubblewrap", "python": "python3", "most": "16", "seconds": str(LIFE_SECONDS),
     }  # fmt: skip
-    #: What it can say beside that.
-    optional: ClassVar[Sequence[str]] = ()
     _places: ClassVar[threading.BoundedSemaphore]
     _facts: ClassVar[dict[str, tuple[float, JSON]]]
     _there: ClassVar[dict[str, str]]  # what was brought there, with its place
 
     @classmethod
-    def at(cls, text: str) -> type[Self]:
-        """This backend at an address."""
-        address = Address.read(text, (*cls.known, *cls.optional))
+    def at(cls, text: str, kind: type[Sandbox]) -> type[Self]:
+        """This backend in places of a kind, by their address."""
+        address = Address.read(text, (*cls.known, *kind.optional))
+        kind.check(address)
         settings = {**cls.known, **address.settings}
         if settings["inside"] not in ("bubblewrap", "local"):
             raise UsageError(f"--environment {text}: inside is bubblewrap or local")
@@ -75,6 +74,7 @@ class RemoteMachine(SupervisedEnvironment):
             (cls,),
             {
                 "name": text,
+                "kind": kind,
                 "address": replace(address, settings=settings),
                 "capabilities": inner.capabilities,
                 "_places": threading.BoundedSemaphore(int(settings["most"])),
@@ -87,10 +87,10 @@ class RemoteMachine(SupervisedEnvironment):
         self._ends = ExitStack()
         super().__init__(spec, {})
         try:
-            with doing(f"waiting for a place at {self.address.host}"):
+            with doing(f"waiting for a place at {self.name}"):
                 self._places.acquire()
             self._ends.callback(self._places.release)
-            with doing(f"starting at {self.address.host}"):
+            with doing(f"starting at {self.name}"):
                 self._connect(spec)
         except BaseException:
             self.close()
@@ -220,10 +220,11 @@ def _mounts(cls: type[RemoteMachine], sandbox: Sandbox, spec: EnvironmentSpec) -
 def _kept(
     cls: type[RemoteMachine], sandbox: Sandbox, name: str, pack: Callable[[IO[bytes]], None]
 ) -> str:
-    if name not in cls._there:
-        with doing(f"bringing what is needed to {cls.address.host}"):
-            cls._there[name] = sandbox.keep(name, pack)
-    return cls._there[name]
+    there = cls._there.get(name)
+    if there is None or not sandbox.lasting:
+        with doing(f"bringing what is needed to {cls.name}"):
+            there = cls._there[name] = sandbox.keep(name, pack)
+    return there
 
 
 def _pack_mount(path: Path, stream: IO[bytes]) -> None:

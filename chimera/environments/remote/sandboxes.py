@@ -8,8 +8,8 @@ import tempfile
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
-from typing import IO, Self
-from urllib.parse import parse_qsl, urlsplit
+from typing import IO, ClassVar, Self
+from urllib.parse import parse_qsl
 
 from chimera.environments.base import EnvironmentSpec
 from chimera.errors import EnvironmentFault, UsageError
@@ -23,29 +23,21 @@ UNPACK = (
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """What `SCHEME://[USER@]HOST[:PORT][?KEY=VALUE&…]` says after its scheme."""
+    """What `KIND://PLACE[?KEY=VALUE&…]` says after its kind."""
 
-    host: str
-    port: int | None = None
-    user: str | None = None
+    place: str
     settings: dict[str, str] = field(default_factory=dict)
 
     @classmethod
     def read(cls, text: str, known: Sequence[str]) -> Self:
-        try:
-            parts = urlsplit(text)
-            port = parts.port
-        except ValueError as error:
-            raise UsageError(f"--environment {text}: {error}") from error
-        host, settings = parts.hostname or "", dict(parse_qsl(parts.query))
-        if not host or host.startswith("-") or (parts.username or "").startswith("-"):
-            raise UsageError(f"--environment {text}: no host is named")
+        place, _, query = text.partition("://")[2].partition("?")
+        settings = dict(parse_qsl(query))
         for key in settings:
             if key not in known:
                 raise UsageError(
                     f"--environment {text}: no setting '{key}'\n  It has: {', '.join(known)}"
                 )
-        return cls(host, port, parts.username, settings)
+        return cls(place, settings)
 
 
 class Sandbox(ABC):
@@ -53,6 +45,15 @@ class Sandbox(ABC):
 
     The relay that `execute` starts there carries commands and files over its own two pipes.
     """
+
+    #: What an address can say to this kind alone, as `?KEY=VALUE`.
+    optional: ClassVar[Sequence[str]] = ()
+    #: Whether what was brought to one place is there in the next one too.
+    lasting: ClassVar[bool] = False
+
+    @classmethod  # noqa: B027 - most kinds take any
+    def check(cls, address: Address) -> None:
+        """Raise `UsageError` where an address can be none of this kind, before anything runs."""
 
     @classmethod
     @abstractmethod

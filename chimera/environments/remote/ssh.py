@@ -10,9 +10,9 @@ from collections.abc import Sequence
 from functools import cache
 from pathlib import Path
 from typing import IO, Self
+from urllib.parse import urlsplit
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.remote.machine import RemoteMachine
 from chimera.environments.remote.sandboxes import Address, Sandbox
 from chimera.errors import UsageError
 
@@ -31,16 +31,24 @@ OPTIONS = {
 
 
 class SSHSandbox(Sandbox):
-    """A user's account on a host; every command is one of `ssh`."""
+    """A user's account on a host with Python 3.11 or later; every command is one of `ssh`."""
+
+    optional = ("config",)
+    lasting = True
 
     def __init__(self, address: Address) -> None:
-        target = f"{address.user}@{address.host}" if address.user else address.host
-        port = () if address.port is None else ("-p", str(address.port))
+        user, host, port = _target(address)
         settings = {**OPTIONS, "ControlPath": f"{_sockets()}/%C"}
         options = [word for key, value in settings.items() for word in ("-o", f"{key}={value}")]
         own = address.settings.get("config")
         config = () if own is None else ("-F", own)
-        self._ssh = ("ssh", "-T", *config, *options, *port, "--", target)
+        at_port = () if port is None else ("-p", str(port))
+        target = f"{user}@{host}" if user else host
+        self._ssh = ("ssh", "-T", *config, *options, *at_port, "--", target)
+
+    @classmethod
+    def check(cls, address: Address) -> None:
+        _target(address)
 
     @classmethod
     def create(cls, address: Address, spec: EnvironmentSpec, seconds: int) -> Self:
@@ -61,14 +69,18 @@ class SSHSandbox(Sandbox):
         """The relay ends with its connection."""
 
 
+def _target(address: Address) -> tuple[str | None, str, int | None]:
+    """User, host and port of `[USER@]HOST[:PORT]`."""
+    try:
+        parts = urlsplit(f"//{address.place}")
+        user, host, port = parts.username, parts.hostname, parts.port
+    except ValueError as error:
+        raise UsageError(f"--environment ssh://{address.place}: {error}") from error
+    if not host or host.startswith("-") or (user or "").startswith("-"):
+        raise UsageError(f"--environment ssh://{address.place}: no host is named")
+    return user, host, port
+
+
 @cache
 def _sockets() -> Path:
     return Path(tempfile.mkdtemp(prefix="chimera-ssh-"))
-
-
-class SSHEnvironment(RemoteMachine):
-    """What `inside` names, on a host that has Python 3.11 or later (and `bwrap`)."""
-
-    name = "ssh"
-    kind = SSHSandbox
-    optional = ("config",)

@@ -6,6 +6,7 @@ lock, and no trial is stored twice: a node that was given up is no longer listen
 
 from __future__ import annotations
 
+import math
 import queue
 import time
 from collections import deque
@@ -27,6 +28,7 @@ from chimera.eval.cluster.messages import (
     Settle,
     Throttled,
 )
+from chimera.eval.cluster.node import unfinished
 from chimera.eval.trial import TrialSpec
 from chimera.eval.values import TrialError, TrialRecord
 from chimera.eval.workers import Surroundings
@@ -48,6 +50,10 @@ class Carrier(Protocol):
     def send(self, node: str, job: Job) -> None: ...
     def reply(self, ticket: int, refusal: str | None) -> None: ...
     def slow_down(self, node: str, endpoint: str, seconds: float) -> None: ...
+    def wish(self, nodes: int) -> None:
+        """So many nodes more would have something to do now."""
+        ...
+
     def give_up(self, node: str) -> None: ...
     def close(self) -> None: ...
 
@@ -86,6 +92,7 @@ class Fleet:
         self._make_job, self._say = make_job, say
         self._nodes: dict[str, _Node] = {}
         self._refused: dict[str, str] = {}
+        self._gone: set[str] = set()
         self._queue: deque[Job] = deque()
         self._losses: dict[int, int] = {}
         self._results: deque[TrialRecord] = deque()
@@ -130,6 +137,7 @@ class Fleet:
         self.finishing = True
         self.pending -= len(self._queue)
         self._queue.clear()
+        self._carrier.wish(0)
 
     def stop(self) -> None:
         self.finish()
@@ -138,21 +146,20 @@ class Fleet:
     # What comes from nodes
 
     def _take(self, message: Message, ticket: int | None) -> None:
-        if isinstance(message, Joined):
+        if message.node in self._gone:  # what it still says may come after the word of its end
+            if ticket is not None:
+                self._carrier.reply(ticket, "this node was given up")
+        elif isinstance(message, Joined):
             self._nodes[message.node] = _Node(message.slots)
             self._say(f"node {message.node} takes {message.slots} trials at once")
             self._place()
         elif isinstance(message, Refused):
             self._refused[message.node] = message.why
             self._say(f"node {message.node} cannot take part: {message.why}")
-        elif message.node not in self._nodes:
-            if isinstance(message, Lost):
-                self._carrier.give_up(message.node)  # before it joined; another may come
-            elif ticket is not None:
-                self._carrier.reply(ticket, "this node was given up")
+            self._place()
         elif isinstance(message, Lost):
             self._lose(message)
-        else:
+        elif message.node in self._nodes:
             self._hear(self._nodes[message.node], message, ticket)
 
     def _hear(self, node: _Node, message: Message, ticket: int | None) -> None:
@@ -181,8 +188,11 @@ class Fleet:
 
     def _lose(self, lost: Lost) -> None:
         """Its trials run elsewhere; what its calls may have cost counts as spent."""
-        node = self._nodes.pop(lost.node)
+        self._gone.add(lost.node)
         self._carrier.give_up(lost.node)
+        node = self._nodes.pop(lost.node, None)
+        if node is None:  # it had not joined; another may come
+            return
         self._say(f"node {lost.node} is lost ({lost.why}): {len(node.jobs)} trials run again")
         if not self._nodes:
             self._alone_since = time.monotonic()
@@ -194,7 +204,11 @@ class Fleet:
             if self.finishing:
                 self.pending -= 1
             elif losses >= MOST_LOSSES:
-                self._results.append(_given_up(job, losses, lost.why))
+                message = (
+                    f"{losses} nodes were lost while they had this trial; the last: {lost.why}"
+                )
+                error = TrialError("cluster", message, retryable=True, of_answer=True)
+                self._results.append(unfinished(job, error))
             else:
                 self._queue.appendleft(job)
         self._place()
@@ -207,12 +221,15 @@ class Fleet:
             name = max(self._nodes, key=lambda name: self._nodes[name].free)
             node = self._nodes[name]
             if node.free <= 0:
-                return
+                break
             job = self._queue.popleft()
             node.jobs[job.number] = job
             task_id = job.task if isinstance(job.task, str) else job.task["id"]
             self._surroundings.started(task_id, job.sample)
             self._carrier.send(name, job)
+        if self._nodes or self._refused:  # otherwise the first are still on their way
+            slots = self.workers / max(1, len(self._nodes))
+            self._carrier.wish(math.ceil(len(self._queue) / slots))
 
     def _tend(self) -> None:
         """What the passing of time does."""
@@ -254,12 +271,3 @@ class Fleet:
             return
         budget.settle(worst_case, actual)
         self._calls = [call for call in self._calls if not self._decide(call)]
-
-
-def _given_up(job: Job, losses: int, why: str) -> TrialRecord:
-    task_id = job.task if isinstance(job.task, str) else job.task["id"]
-    message = f"{losses} nodes were lost while they had this trial; the last: {why}"
-    error = TrialError("cluster", message, retryable=True, of_answer=True)
-    if job.prior is not None:
-        return replace(job.prior, verdict=None, error=error)
-    return TrialRecord(task_id=task_id, sample=job.sample, digest=job.digest, error=error)

@@ -10,13 +10,14 @@ import itertools
 import platform
 import threading
 from contextlib import ExitStack
+from dataclasses import replace
 from functools import partial
 from typing import Any, Protocol
 
 from chimera import __version__
 from chimera.agents.base import Agent
 from chimera.environments import available
-from chimera.errors import BudgetExceeded, ChimeraError, UsageError
+from chimera.errors import BudgetExceeded, ChimeraError, UsageError, fault
 from chimera.eval.cluster.messages import (
     Checkpoint,
     Controlled,
@@ -41,10 +42,12 @@ from chimera.eval.trial import (
     TrialSpec,
     close_open_environments,
 )
-from chimera.eval.values import Control, TrialRecord, content_digest
+from chimera.eval.values import Control, TrialError, TrialRecord, content_digest
 from chimera.eval.workers import ThreadExecutor
 from chimera.providers.limiter import hearing_refusals
 from chimera.providers.meter import Budget
+from chimera.providers.secrets import redact
+from chimera.text import with_texts
 from chimera.types import JSON
 
 
@@ -93,7 +96,7 @@ class Node:
         try:
             slots = self._prepare()
         except ChimeraError as error:
-            self._desk.post(Refused(self._name, str(error)))
+            self._desk.post(Refused(self._name, redact(str(error))))
             return
         self._ends.enter_context(hearing_refusals(self._throttled))
         self._executor = ThreadExecutor(self._work, slots)
@@ -139,17 +142,21 @@ class Node:
                 raise UsageError(f"its {key} is {own.get(key)!r:.200}, the driver's {value!r:.200}")
 
     def _work(self, job: Job) -> None:
-        record = self._controls.run(self._spec(job), checkpoint=partial(self._checkpoint, job))
-        self._desk.post(Done(self._name, job.number, record))
+        try:
+            record = self._controls.run(self._spec(job), checkpoint=partial(self._checkpoint, job))
+        except BaseException as error:  # noqa: BLE001 - a trial that is not told of is waited for
+            record = unfinished(job, TrialError("cluster", f"the node's own code: {fault(error)}"))
+        self._desk.post(Done(self._name, job.number, _without_keys(record)))
 
     def _checkpoint(self, job: Job, record: TrialRecord) -> None:
-        self._desk.post(Checkpoint(self._name, job.number, record))
+        self._desk.post(Checkpoint(self._name, job.number, _without_keys(record)))
 
     def _throttled(self, endpoint: str, seconds: float) -> None:
         self._desk.post(Throttled(self._name, endpoint, seconds))
 
     def _keep(self, control: Control) -> None:
-        self._desk.post(Controlled(self._name, control))
+        clean = replace(control, why=redact(control.why), log=redact(control.log))
+        self._desk.post(Controlled(self._name, clean))
 
     def _spec(self, job: Job) -> TrialSpec:
         agent = job.answer or self._agent
@@ -166,6 +173,20 @@ class Node:
             prior=job.prior,
             equal=self._equal,
         )
+
+
+def _without_keys(record: TrialRecord) -> TrialRecord:
+    """What may leave this machine: the driver does not know this machine's keys."""
+    clean = with_texts(record, redact)
+    return replace(clean, task_id=record.task_id, digest=record.digest)
+
+
+def unfinished(job: Job, error: TrialError) -> TrialRecord:
+    """The record of a trial that came to no verdict; its answer stays, if it had one."""
+    if job.prior is not None:
+        return replace(job.prior, verdict=None, error=error)
+    task_id = job.task if isinstance(job.task, str) else job.task["id"]
+    return TrialRecord(task_id=task_id, sample=job.sample, digest=job.digest, error=error)
 
 
 def node_identity(benchmark: Any, agent: Agent | Submitter | None) -> dict[str, JSON]:

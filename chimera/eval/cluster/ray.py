@@ -15,17 +15,23 @@ import os
 import platform
 import queue
 import threading
+import time
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.cluster.messages import Job, Lost, Message, Reserve, Setup
 from chimera.eval.cluster.node import Node
+from chimera.eval.trial import close_open_environments
 
 #: How often the cluster is looked at for machines that came, and threads for the run's end.
 LOOK_SECONDS = 2.0
 CLOSE_SECONDS = 15.0
+#: An autoscaler that cannot give all that is wished for may give nothing: then less is wished for.
+WISH_SECONDS = 60.0
 FACTS_SECONDS = 120.0
+#: What a node holds of its machine's CPUs, so that an autoscaler does not take it for idle.
+HELD = 0.001
 #: Resources that say what a machine can do, as `ray start --resources` gives them.
 RESOURCES = {"docker": "chimera_docker", "browser": "chimera_browser"}
 
@@ -69,13 +75,21 @@ class RemoteDesk:
         self._actor = actor
 
     def post(self, message: Message) -> None:
-        self._actor.post.remote(message)
+        """Returns when it is there: what is not heard of must be lost with its node."""
+        self._until_answered(self._actor.post.remote(message))
 
     def ask(self, message: Reserve) -> str | None:
+        refusal: str | None = self._until_answered(self._actor.ask.remote(message))
+        return refusal
+
+    def _until_answered(self, call: Any) -> Any:
         import ray
 
-        refusal: str | None = ray.get(self._actor.ask.remote(message))
-        return refusal
+        try:
+            return ray.get(call)
+        except ray.exceptions.RayError:  # nobody can be told anything: the node ends
+            close_open_environments()
+            os._exit(1)
 
 
 class NodeActor:
@@ -114,10 +128,11 @@ class RayCarrier:
 
     def __init__(self, setup: Setup, address: str | None = None) -> None:
         self._setup, self._address = setup, address
-        self._events: queue.Queue[tuple[Message, int | None]] = queue.Queue()
+        self._events: queue.Queue[tuple[Message, int | None] | EnvironmentFault] = queue.Queue()
         self._actors: dict[str, Any] = {}
         self._machines: dict[str, str] = {}  # a node's name by its machine's id
         self._visits: dict[str, int] = {}
+        self._growth = Growth(RESOURCES.get(setup.environment, "CPU"))
         self._closed = threading.Event()
         self._lock = threading.Lock()
 
@@ -139,7 +154,10 @@ class RayCarrier:
             thread.start()
 
     def next(self, timeout: float) -> tuple[Message, int | None]:
-        return self._events.get(timeout=timeout)
+        event = self._events.get(timeout=timeout)
+        if isinstance(event, EnvironmentFault):
+            raise event
+        return event
 
     def send(self, node: str, job: Job) -> None:
         with self._lock:
@@ -155,6 +173,9 @@ class RayCarrier:
             actor = self._actors.get(node)
         if actor is not None:
             actor.slow_down.remote(endpoint, seconds)
+
+    def wish(self, nodes: int) -> None:
+        self._growth.wanted = nodes
 
     def give_up(self, node: str) -> None:
         import ray
@@ -218,16 +239,17 @@ class RayCarrier:
             self._fail(error)
 
     def _fail(self, error: Exception) -> None:
-        """The cluster itself is gone: so are all nodes."""
+        """The cluster itself is gone, or the desk: nothing of this run can go on."""
         if not self._closed.is_set():
-            for name in list(self._machines.values()):
-                self._events.put((Lost(name, f"the cluster does not answer: {error}"), None))
+            why = str(error).strip().partition("\n")[0][:200]
+            self._events.put(EnvironmentFault(f"the Ray cluster does not answer: {why}"))
 
     def _new_machines(self) -> Iterator[dict[str, Any]]:
         import ray
 
         every: Callable[[], list[dict[str, Any]]] = ray.nodes
         machines = [machine for machine in every() if machine["Alive"]]
+        self._growth.tend(machines)
         for machine in fitting(machines, self._setup.environment):
             with self._lock:
                 known = machine["NodeID"] in self._machines
@@ -239,16 +261,62 @@ class RayCarrier:
 
         key = machine["NodeID"]
         self._visits[key] = visit = self._visits.get(key, 0) + 1
-        name = f"{machine['NodeManagerHostname']}-{key[:6]}" + (f"-{visit}" if visit > 1 else "")
+        name = _name(machine) + (f"-{visit}" if visit > 1 else "")
         actor = (
             ray.remote(NodeActor)
-            .options(num_cpus=0, max_concurrency=8, max_restarts=0, scheduling_strategy=_on(key))
+            .options(num_cpus=HELD, max_concurrency=8, max_restarts=0, scheduling_strategy=_on(key))
             .remote(name, self._setup, self._desk)
         )
         with self._lock:
             self._machines[key] = name
             self._actors[name] = actor
         return name, actor
+
+
+class Growth:
+    """Tells the cluster's autoscaler, if it has one, that more machines would be used.
+
+    The wish is a placement group of one bundle more than there are machines, each on a machine of
+    its own: it can only be met by new ones, and it ends with the driver, however that ends.
+    """
+
+    def __init__(self, resource: str) -> None:
+        self._resource = resource
+        self._group: Any = None
+        self._until = 0.0
+        self._step = 1
+        self.wanted = 0
+
+    def tend(self, machines: Sequence[dict[str, Any]]) -> None:
+        """Look after the wish, now that there are these machines."""
+        there = sum(bool(machine["Resources"].get(self._resource)) for machine in machines)
+        wanted = self.wanted or (0 if any(m["Resources"].get("CPU") for m in machines) else 1)
+        if self._group is not None:
+            if wanted and not self._met() and time.monotonic() < self._until:
+                return
+            self._withdraw()
+        if wanted:
+            self._ask(there + min(wanted, self._step))
+
+    def _ask(self, machines: int) -> None:
+        from ray.util.placement_group import placement_group
+
+        self._until = time.monotonic() + WISH_SECONDS
+        self._group = placement_group([{self._resource: HELD}] * machines, strategy="STRICT_SPREAD")
+
+    def _met(self) -> bool:
+        from ray.util.placement_group import placement_group_table
+
+        met: bool = placement_group_table(self._group)["state"] == "CREATED"
+        return met
+
+    def _withdraw(self) -> None:
+        """More at once after a wish that was met, fewer after one that was not in time."""
+        from ray.util.placement_group import remove_placement_group
+
+        self._step = self._step * 2 if self._met() else max(1, self._step // 2)
+        remove_placement_group(self._group)
+        self._group = None
 
 
 def connect(address: str | None) -> Any:
@@ -271,7 +339,7 @@ def connect(address: str | None) -> Any:
                 logging_level=logging.ERROR,
                 include_dashboard=False if place is None else None,
             )
-        except (ConnectionError, RuntimeError, ValueError, OSError) as error:
+        except Exception as error:  # noqa: BLE001 - Ray raises whatever it likes when a start fails
             if place == "auto":
                 continue  # none runs here: one of this machine alone is started
             raise UsageError(f"no Ray cluster at {place or 'this machine'}: {error}") from None
@@ -284,7 +352,7 @@ def machine_facts(address: str | None) -> Iterator[tuple[str, dict[str, Any] | s
     ray = connect(address)
     asked = [
         (
-            f"{machine['NodeManagerHostname']}-{machine['NodeID'][:6]}",
+            _name(machine),
             ray.remote(_facts).options(num_cpus=0, scheduling_strategy=_on(machine["NodeID"])),
         )
         for machine in ray.nodes()
@@ -318,10 +386,17 @@ def _facts() -> dict[str, Any]:
 
 
 def fitting(machines: Sequence[dict[str, Any]], environment: str) -> Sequence[dict[str, Any]]:
-    """The machines that say that they have the environment; all of them where none says so."""
+    """The machines that say that they have the environment; all of them where none says so.
+
+    One without a CPU is there for something else (the head of a cluster that grows, often).
+    """
+    workers = [machine for machine in machines if machine["Resources"].get("CPU")]
     resource = RESOURCES.get(environment)
-    said = [machine for machine in machines if resource in machine["Resources"]]
-    return said or machines
+    return [machine for machine in workers if resource in machine["Resources"]] or workers
+
+
+def _name(machine: dict[str, Any]) -> str:
+    return f"{machine['NodeManagerHostname']}-{machine['NodeID'][:12]}"
 
 
 def _on(node_id: str) -> Any:

@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 
 SOURCE = '''
+import os
 import time
 from chimera.agents.base import BaseAgent
 from chimera.eval.harness import Benchmark, Submission, Verdict
@@ -43,19 +44,35 @@ class Waits(Benchmark):
         return Submission(task["prompt"])
 
 
+class Billed(ScriptedProvider):
+    """The service keeps an account of its own: a line a call, whatever becomes of the reply."""
+
+    def _call(self, request):
+        response = super()._call(request)
+        if bill := os.environ.get("BILL_OF_TESTS"):
+            cost = (response.usage.input_tokens + response.usage.output_tokens) / 1000
+            with open(bill, "a") as file:
+                file.write(f"{request.messages[-1].content} {cost}\\n")
+        return response
+
+
 class Payer(BaseAgent):
     name = "payer"
 
-    def __init__(self, seconds: float = 0.01, model: str = "") -> None:
-        self.seconds = float(seconds)
+    def __init__(self, seconds: float = 0.01, bill: str = "", command: str = "", model: str = ""):
+        self.seconds, self.command = float(seconds), command
+        if bill:
+            os.environ["BILL_OF_TESTS"] = bill
 
     def identity(self):
         return {"agent": "payer"}
 
     def run(self, prompt, env):
-        provider = ScriptedProvider(name="scripted/echo", model="echo", price_override=PRICE)
+        provider = Billed(name="scripted/echo", model="echo", price_override=PRICE)
         reply = provider.complete([Message.user(prompt)], max_tokens=2)
         time.sleep(self.seconds)
+        if self.command:
+            env.run_command(self.command)
         return AgentResult("" if int(prompt) % 2 else reply.content, steps=1)
 '''
 

@@ -13,10 +13,13 @@ import pytest
 from chimera.errors import EnvironmentFault
 from chimera.eval.cluster import fleet
 from chimera.eval.cluster.fleet import Fleet
-from chimera.eval.cluster.messages import Lost, Message, Reserve, Settle, Setup, Throttled
+from chimera.eval.cluster.messages import Joined, Lost, Message, Reserve, Settle, Setup, Throttled
 from chimera.eval.cluster.node import job_of, node_identity
+from chimera.eval.controls import Controls
 from chimera.eval.run import PreparedRun, RunSettings, prepare
 from chimera.eval.runs.result import EvalResult
+from chimera.eval.trial import TrialSpec
+from chimera.eval.values import TrialError, TrialRecord
 from chimera.eval.workers import Surroundings
 from chimera.providers.limiter import tell_refusal
 from chimera.providers.meter import Budget
@@ -207,3 +210,75 @@ def test_a_stored_run_goes_on_over_nodes(waits: Path):
 
     assert outcomes(result) == EXPECTED
     assert len(second.carrier.sent) == 13
+
+
+def test_a_node_that_was_lost_before_it_is_heard_of_gets_nothing(waits: Path):
+    """Two ways lead to the driver: the word of a node's end may be faster than its own."""
+    cluster = Cluster(settings(waits), nodes=1)
+    original = cluster.executor
+
+    def executor(surroundings: Surroundings, trials: int) -> Fleet:
+        made = original(surroundings, trials)
+        cluster.carrier.events.put((Lost("ghost", "killed"), None))
+        cluster.carrier.events.put((Joined("ghost", 50), None))
+        return made
+
+    harness = cluster.prepared.harness(cluster.prepared.open_store(Path("runs")))
+    harness.executor = executor
+
+    assert outcomes(harness.run()) == EXPECTED
+    assert {node for node, _ in cluster.carrier.sent} == {"node0"}
+
+
+def test_a_trial_whose_node_breaks_inside_is_told_of(waits: Path, monkeypatch: pytest.MonkeyPatch):
+    original = Controls.run
+
+    def run(self: Controls, spec: TrialSpec, **more: Any) -> TrialRecord:
+        if spec.task["id"] == "t3":
+            raise SystemExit("an adapter's exit")
+        return original(self, spec, **more)
+
+    monkeypatch.setattr(Controls, "run", run)
+    result = Cluster(settings(waits)).run()
+
+    assert outcomes(result) == {**EXPECTED, "t3": "error"}
+    assert "an adapter's exit" in next(r.why for r in result.results if r.task_id == "t3")
+
+
+def test_a_nodes_own_key_stays_there(waits: Path, monkeypatch: pytest.MonkeyPatch):
+    """The driver, which stores what comes, has keys of its own and knows no other's."""
+    monkeypatch.setenv("SERVICE_API_KEY", "the-nodes-own-key-1234")
+    original, heard = ThreadCarrier.post, list[Message]()
+
+    def post(self: ThreadCarrier, message: Message) -> None:
+        heard.append(message)
+        original(self, message)
+
+    def run(self: Controls, spec: TrialSpec, **_: Any) -> TrialRecord:
+        error = TrialError("agent", "401 for the-nodes-own-key-1234")
+        return TrialRecord(spec.task["id"], spec.sample, spec.digest, error=error)
+
+    monkeypatch.setattr(ThreadCarrier, "post", post)
+    monkeypatch.setattr(Controls, "run", run)
+    Cluster(settings(waits)).run()
+
+    assert "401 for [redacted]" in str(heard)
+    assert "the-nodes-own-key" not in str(heard)
+
+
+def test_more_nodes_are_wished_for_while_trials_wait(waits: Path):
+    cluster = Cluster(settings(waits), nodes=1)
+    wishes = list[int]()
+    original = cluster.executor
+
+    def executor(surroundings: Surroundings, trials: int) -> Fleet:
+        made = original(surroundings, trials)
+        cluster.carrier.on_send = lambda *_: wishes.append(cluster.carrier.wished)
+        return made
+
+    harness = cluster.prepared.harness(cluster.prepared.open_store(Path("runs")))
+    harness.executor = executor
+    harness.run()
+
+    assert max(wishes) == 1  # two trials wait, and a node takes two
+    assert cluster.carrier.wished == 0

@@ -24,6 +24,7 @@ class ThreadCarrier:
         self.sent: list[tuple[str, Job]] = []
         self.slowed: list[tuple[str, str, float]] = []
         self.given_up: list[str] = []
+        self.wished = 0
         self.on_send: Callable[[str, Job], None] = lambda node, job: None
 
     # as a node's desk
@@ -64,6 +65,9 @@ class ThreadCarrier:
 
     def slow_down(self, node: str, endpoint: str, seconds: float) -> None:
         self.slowed.append((node, endpoint, seconds))
+
+    def wish(self, nodes: int) -> None:
+        self.wished = nodes
 
     def give_up(self, node: str) -> None:
         self.given_up.append(node)
