@@ -10,17 +10,18 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import queue
 import signal
+import socket
 import subprocess
 import sys
 import threading
 from collections import defaultdict
 from collections.abc import Callable, Sequence
-from typing import IO, Any
+from typing import Any
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused
 from chimera.errors import GraderError
+from chimera.eval.kits import apart_worker
 
 MEMORY_BYTES = 4 * 1024**3
 #: Far above the CPU time, for a machine under load: only a stuck process is ended by it.
@@ -50,8 +51,8 @@ def apart(
         worker = _POOL.take(modules)
         found = _ask(worker, request)
         if found is None and not worker.out_of_time:
-            # only in a process of its own is it sure that this call ended it
-            found = _ask(_Worker(tuple(modules)), request)
+            # only in a new process is it sure that this call ended it
+            found = _ask(_POOL.new(modules), request)
     if found is None:
         raise Ended(f"{seconds} s of CPU time or {MEMORY_BYTES >> 30} GiB")
     return found[0]
@@ -75,90 +76,130 @@ def _ask(worker: _Worker, request: Any) -> list[Any] | None:
     return found
 
 
+class _Nursery:
+    """The process that has loaded `modules`, from which workers are forked."""
+
+    def __init__(self, modules: tuple[str, ...]) -> None:
+        self._lock = threading.Lock()
+        self._control, theirs = socket.socketpair()
+        self._control.settimeout(WALL_SECONDS)
+        command = [sys.executable, "-I", "-m", apart_worker.__name__]
+        with theirs:
+            self._process = subprocess.Popen(
+                [*_confinement(), *command, str(MEMORY_BYTES), *modules],
+                stdin=theirs,
+                stdout=subprocess.DEVNULL,
+                stderr=subprocess.DEVNULL,
+                env={"PATH": os.defpath, "LANG": "C.UTF-8"},
+            )
+        try:
+            self._answer()
+        except OSError:
+            self.close()
+            raise GraderError("the process that reads foreign text apart did not start") from None
+
+    def fork(self) -> tuple[socket.socket, int]:
+        """What a new worker listens on, and its process id there; OSError when this one ended."""
+        ours, theirs = socket.socketpair()
+        with theirs, self._lock:
+            socket.send_fds(self._control, [apart_worker.word(0)], [theirs.fileno()])
+            return ours, self._answer()
+
+    def end(self, worker: int) -> int:
+        """End a worker: the signal that had ended it before, if one had."""
+        with self._lock:
+            self._control.sendall(apart_worker.word(worker))
+            return self._answer()
+
+    def close(self) -> None:
+        """It ends its workers, and then itself, when nobody is there to ask."""
+        self._control.close()
+        try:
+            self._process.wait(10)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+    def _answer(self) -> int:
+        said = self._control.recv(apart_worker.WORD, socket.MSG_WAITALL)
+        if len(said) < apart_worker.WORD:
+            raise ConnectionResetError
+        return apart_worker.number(said)
+
+
 class _Worker:
     """One process that answers calls: [value], or None when it ended instead."""
 
-    def __init__(self, modules: tuple[str, ...]) -> None:
+    def __init__(self, modules: tuple[str, ...], nursery: _Nursery) -> None:
         self.modules = modules
-        self._silent = False  # its end of the pipe is closed: it has ended, or is about to
-        command = [sys.executable, "-I", "-m", "chimera.eval.kits.apart_worker"]
-        self._process = subprocess.Popen(
-            [*_confinement(), *command, str(MEMORY_BYTES), *modules],
-            stdin=subprocess.PIPE,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.DEVNULL,
-            env={"PATH": os.defpath, "LANG": "C.UTF-8"},
-        )
-        if self._read() is None:
-            self.kill()
-            raise GraderError("the process that reads foreign text apart did not start")
+        self.out_of_time = False  # whether it ended because its CPU time was over
+        self._nursery = nursery
+        channel, self._process = nursery.fork()
+        channel.settimeout(WALL_SECONDS)
+        with channel:
+            self._stream = channel.makefile("rwb")
 
     def ask(self, request: Any) -> list[Any] | None:
-        stream = self._stream(self._process.stdin)
         try:
-            stream.write(json.dumps(request).encode() + b"\n")
-            stream.flush()
-        except BrokenPipeError:
+            self._stream.write(json.dumps(request).encode() + b"\n")
+            self._stream.flush()
+            line = self._stream.readline()
+        except OSError:  # it ended, or is stuck
             return None
-        return self._read()
-
-    @property
-    def out_of_time(self) -> bool:
-        """Whether it ended because its CPU time was over."""
-        return self._process.returncode in (-signal.SIGXCPU, 128 + signal.SIGXCPU)
+        return json.loads(line) if line.endswith(b"\n") else None
 
     def kill(self) -> None:
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            self._process.wait(5 if self._silent else 0)  # how it ended is worth knowing
-        self._process.kill()
-        self._process.wait()
-        for stream in (self._process.stdin, self._process.stdout):
-            if stream is not None:
-                with contextlib.suppress(BrokenPipeError):
-                    stream.close()
-
-    def _read(self) -> list[Any] | None:
-        timer = threading.Timer(WALL_SECONDS, self._process.kill)
-        timer.start()
-        try:
-            line = self._stream(self._process.stdout).readline()
-        finally:
-            timer.cancel()
-        self._silent = not line.endswith(b"\n")
-        return None if self._silent else json.loads(line)
-
-    @staticmethod
-    def _stream(stream: IO[bytes] | None) -> IO[bytes]:
-        assert stream is not None
-        return stream
+        with contextlib.suppress(OSError):
+            self.out_of_time = self._nursery.end(self._process) == signal.SIGXCPU
+        with contextlib.suppress(OSError):
+            self._stream.close()
 
 
 class _Pool:
     """Idle workers by what they have loaded; as many exist as were ever needed at once."""
 
     def __init__(self) -> None:
-        self._idle: dict[tuple[str, ...], queue.SimpleQueue[_Worker]] = defaultdict(
-            queue.SimpleQueue
-        )
+        self._lock = threading.Lock()
+        self._nurseries: dict[tuple[str, ...], _Nursery] = {}
+        self._idle: dict[tuple[str, ...], list[_Worker]] = defaultdict(list)
         self._owner = os.getpid()
 
     def take(self, modules: Sequence[str]) -> _Worker:
-        if self._owner != os.getpid():  # after a fork the pipes belong to the parent
-            self._idle.clear()
-            self._owner = os.getpid()
-        try:
-            return self._idle[tuple(modules)].get_nowait()
-        except queue.Empty:
-            return _Worker(tuple(modules))
+        with self._lock:
+            if self._owner != os.getpid():  # after a fork the sockets belong to the parent
+                self._idle.clear()
+                self._nurseries.clear()
+                self._owner = os.getpid()
+            idle = self._idle[tuple(modules)]
+            return idle.pop() if idle else self._new(tuple(modules))
+
+    def new(self, modules: Sequence[str]) -> _Worker:
+        with self._lock:
+            return self._new(tuple(modules))
 
     def give(self, worker: _Worker) -> None:
-        self._idle[worker.modules].put(worker)
+        with self._lock:
+            self._idle[worker.modules].append(worker)
 
     def close(self) -> None:
-        for idle in list(self._idle.values()):
-            with contextlib.suppress(queue.Empty):
-                while True:
-                    idle.get_nowait().kill()
+        with self._lock:
+            self._idle.clear()
+            for nursery in self._nurseries.values():
+                nursery.close()
+            self._nurseries.clear()
+
+    def _new(self, modules: tuple[str, ...]) -> _Worker:
+        nursery = self._nurseries.get(modules)
+        if nursery is not None:
+            try:
+                return _Worker(modules, nursery)
+            except OSError:  # someone ended it
+                nursery.close()
+        nursery = self._nurseries[modules] = _Nursery(modules)
+        try:
+            return _Worker(modules, nursery)
+        except OSError as error:
+            raise GraderError("a process that reads foreign text apart did not start") from error
 
 
 _POOL = _Pool()
@@ -171,4 +212,4 @@ def _confinement() -> list[str]:
     if namespaces_refused() is not None:
         return []
     mounts = ("--ro-bind", "/", "/", "--dev", "/dev", "--proc", "/proc")
-    return bwrap("--unshare-user-try", "--die-with-parent", *mounts, "--")
+    return bwrap("--unshare-user-try", *mounts, "--")
