@@ -52,7 +52,7 @@ def code_version() -> str:
 
 
 def cpu_seconds() -> float:
-    """What this process and those it started have used; engines of containers are not among them."""
+    """What this process and those it started have used; containers are an engine's."""
     usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
     return sum(usage.ru_utime + usage.ru_stime for usage in usages)
 

@@ -13,6 +13,7 @@ from pathlib import Path
 
 from chimera.cache import digest, made_once
 from chimera.environments import EnvironmentSpec, ResourceLimits, machine, start_environment
+from chimera.environments.tar_streams import copy_clean
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.source import METADATA, Source
 from chimera.eval.kits.repositories.virtualenvs import (
@@ -22,13 +23,16 @@ from chimera.eval.kits.repositories.virtualenvs import (
 )
 from chimera.text import log_end
 
-RECIPE = 1
+RECIPE = 2
+TOOLS_RECIPE = 1
 TIMEOUT = 1100.0
 LIMITS = ResourceLimits(memory_bytes=8 * 1024**3, processes=1024)
 LEGACY = "setuptools.build_meta:__legacy__"
 EXTENSIONS = (".pyx", ".c", ".cpp", ".cc")
 #: Why a build failed, in the tree beside the metadata.
 FAILURE = f"{METADATA}/build-failed.txt"
+#: Inside, what the build made or changed.
+MADE = "/tmp/made"
 _BUILD = Path(__file__).with_name("programs") / "build_project.py"
 #: Build tools of today refuse what older projects say in their setup.py.
 BOUNDS = ("setuptools<69", "setuptools_scm<8", "cython<3", "wheel<0.44")
@@ -72,12 +76,12 @@ class Built:
         )
         extended = "yes" if _has_extensions(target) else "no"
         with machine(start_environment("bubblewrap", spec)) as env:
-            env.copy_in(target, TESTBED)
-            command = ["python", str(_BUILD), backend, METADATA, extended]
+            copy_clean(env, target, TESTBED)
+            command = ["python", str(_BUILD), backend, METADATA, extended, MADE]
             result = env.run_command(command, cwd=TESTBED, timeout=TIMEOUT)
             if result.exit_code != 0:
-                env.write_file(f"{TESTBED}/{FAILURE}", log_end(result.output))
-            env.copy_out(TESTBED, target)
+                env.write_file(f"{MADE}/{FAILURE}", log_end(result.output))
+            env.copy_out(MADE, target)
 
     def _tools(self, requirements: Sequence[str]) -> Path:
         """What the build needs, in a directory of its own."""
@@ -92,7 +96,7 @@ class Built:
                     return
             raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
 
-        return made_once("build-tools", digest(RECIPE, python, *sorted(requirements)), make)
+        return made_once("build-tools", digest(TOOLS_RECIPE, python, *sorted(requirements)), make)
 
 
 def build_failure(tree: Path) -> str:
