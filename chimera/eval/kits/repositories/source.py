@@ -27,6 +27,8 @@ RECIPE = 2
 METADATA = ".chimera-metadata"
 #: Beside a tree: the files that it lacks because the clone does.
 ABSENT = "absent.txt"
+#: Beside a tree: its modules compiled, for runs that nobody's changes have touched yet.
+BYTECODE = "bytecode.tar"
 _SYMPY_RUNNER = Path(__file__).with_name("programs") / "sympy_test.py"
 
 
@@ -198,6 +200,11 @@ class BaseTree:
         """Files of the base commit that are not there, because the clone lacks them."""
         listed = self.path.with_name(ABSENT)
         return tuple(listed.read_text(encoding="utf-8").split("\n")) if _filled(listed) else ()
+
+    def bytecode(self) -> Path | None:
+        """An archive of the modules of the base commit, compiled."""
+        archive = self.path.with_name(BYTECODE)
+        return archive if archive.exists() else None
 
     def rebuilt(self) -> RebuiltTree | None:
         """What patches are to be checked against, unless they meet what they were made from."""

@@ -125,7 +125,7 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
         return _without(tried, "the environment cannot be had anew")
     if not tests.files:
         return _without(tried, "the task brings no test files")
-    control = _Control(tests, env)
+    control = _Control(tests, env, unwrapped(env).name)
     if tried.verdict.passed and patch == tests.gold:
         control.keep_holding()
     if not tried.verdict.passed and tried.ran and not control.holds():
@@ -229,6 +229,7 @@ class _Control:
 
     tests: Tests
     env: ReopenedMachine
+    backend: str  # asked beforehand, since that opens what is closed by then
 
     def holds(self) -> bool:
         """Whether the reference passes the rewritten tests; True where there is none to ask."""
@@ -280,8 +281,7 @@ class _Control:
         return _fresh(self.tests, self.tests.gold, self.env, form)
 
     def _stored(self, kind: str, make: Callable[[], Any]) -> Any:
-        backend = unwrapped(self.env).name
-        name = digest(VERSION, kind, backend, self.tests.gold, self.tests.key)
+        name = digest(VERSION, kind, self.backend, self.tests.gold, self.tests.key)
         return stored_value(
             "twin-controls", name, make, dump=lambda v: json.dumps(v).encode(), load=json.loads
         )
