@@ -12,12 +12,15 @@ from __future__ import annotations
 import argparse
 import json
 import re
+import resource
+import subprocess
 import time
 from collections import Counter
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
+from chimera import __version__
 from chimera.errors import ChimeraError
 from chimera.eval.benchmarks.swe_bench import SWEBench
 from chimera.eval.benchmarks.swe_bench_verified import SWEBenchVerified
@@ -41,15 +44,30 @@ SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
 PATH = re.compile(r"(?<![\w:/.])(?:/[\w.-]+){2,}")
 
 
+def code_version() -> str:
+    """The version that grades, and its commit where this is a checkout."""
+    describe = ["git", "describe", "--always", "--dirty", "--exclude=*"]
+    said = subprocess.run(describe, cwd=RECORDS, capture_output=True, text=True, check=False)
+    return "+".join(filter(None, (__version__, said.stdout.strip())))
+
+
+def cpu_seconds() -> float:
+    """What this process and those it started have used; containers are an engine's."""
+    usages = map(resource.getrusage, (resource.RUSAGE_SELF, resource.RUSAGE_CHILDREN))
+    return sum(usage.ru_utime + usage.ru_stime for usage in usages)
+
+
 def proven(
     benchmark: InstanceBenchmark, task: SWEBenchTask, backend: str, mutants: int
 ) -> dict[str, Any]:
     """The line of one instance: its answers with their verdicts, and where they were graded."""
-    instance, started = task["instance"], time.monotonic()
+    instance, started, cpu = task["instance"], time.monotonic(), cpu_seconds()
     line: dict[str, Any] = {
         "task": task["id"],
         "version": instance.version,
         "environment": backend,
+        **{name: value for name, value in benchmark.options().items() if name in ("mode", "split")},
+        "code": CODE,
     }
     try:
         setup = benchmark.setup_of(instance)
@@ -75,12 +93,15 @@ def proven(
     gold = next((check.metrics for check in report.of("gold")), {})
     return {
         **line,
-        **{name: value for name, value in benchmark.options().items() if name in ("mode", "split")},
         "answers": answers,
         "twins": report.counts().get("twins", {}),
         "coverage": {name: gold[name] for name in sorted(gold) if name.startswith("coverage")},
         "seconds": round(time.monotonic() - started, 1),
+        "cpu_seconds": round(cpu_seconds() - cpu, 1),
     }
+
+
+CODE = code_version()
 
 
 def named_value(text: str) -> tuple[str, Any]:
@@ -113,8 +134,9 @@ def lines_of(results: Path) -> list[dict[str, Any]]:
     return [json.loads(line) for line in text.splitlines()]
 
 
-def named(line: dict[str, Any]) -> tuple[str, str]:
-    return line["task"], line["environment"]
+def named(line: dict[str, Any]) -> tuple[str, ...]:
+    """What is proved once: an instance in an environment and, of SWT-Bench, in a mode."""
+    return line["task"], line["environment"], line.get("mode", "")
 
 
 def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) -> None:
@@ -204,7 +226,8 @@ def main() -> None:
         return
     end = time.monotonic() + 60 * options.minutes
     for suite, benchmark, task in wanted(options):
-        key = (task["id"], options.environment)
+        mode = str(benchmark.options().get("mode", ""))
+        key = (task["id"], options.environment, mode)
         if time.monotonic() > end or key in {named(line) for line in lines_of(options.results)}:
             continue
         line = {"suite": suite, **proven(benchmark, task, options.environment, options.mutants)}

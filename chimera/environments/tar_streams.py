@@ -6,15 +6,18 @@ import errno
 import os
 import shutil
 import stat
+import subprocess
 import tarfile
 import tempfile
 from pathlib import Path
 from typing import IO
 
+from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import remove_tree
 
 COPY_BYTES = 16 * 1024**3  # what is copied out at most
+COPY_SECONDS = 600
 
 
 def pack(source: Path, stream: IO[bytes]) -> None:
@@ -27,6 +30,24 @@ def pack(source: Path, stream: IO[bytes]) -> None:
 
     with tarfile.open(fileobj=stream, mode="w|") as archive:
         archive.add(source, arcname=".", filter=anonymous)
+
+
+def copy_clean(env: Machine, source: Path, target: str) -> None:
+    """Copy a directory into an environment that nothing hostile has touched yet.
+
+    Two `tar` programs do it in an eighth of the time that `copy_in` takes, where both are there.
+    """
+    receiving = env.open_process(["tar", "-xf", "-", "-C", target])
+    assert receiving.stdin is not None
+    with receiving.stdin as stream:
+        packed = subprocess.run(
+            ["tar", "-c", "--owner=0", "--group=0", "-C", str(source), "."],
+            stdout=stream,
+            stderr=subprocess.DEVNULL,
+            check=False,
+        )
+    if not receiving.wait(COPY_SECONDS) == packed.returncode == 0:
+        env.copy_in(source, target)
 
 
 def unpack(stream: IO[bytes], target: Path, *, named: str) -> None:

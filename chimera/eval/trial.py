@@ -16,8 +16,9 @@ from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from chimera.activity import doing
 from chimera.agents.base import Agent
-from chimera.environments.base import Environment, EnvironmentSpec
+from chimera.environments.base import Environment, EnvironmentSpec, machine
 from chimera.environments.none import NoEnvironment
+from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import (
     AgentError,
     ChimeraError,
@@ -254,7 +255,7 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
         submission = account.submission if benchmark.grading != "same" else None
         if submission is None:
             with _boundary(EnvironmentFault, "starting the environment"):
-                env = benchmark.open_environment(task, spec.start)
+                env = _agents_environment(spec)
             stack.callback(_close, env)
             _open_environments[id(env)] = env
             account.phase = "agent"
@@ -283,6 +284,17 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
         with _boundary(GraderError, "grading"):
             account.verdict = _graded(spec, submission, env)
             return account.verdict
+
+
+def _agents_environment(spec: TrialSpec) -> Environment:
+    """Where the agent works; who knows the answer needs it rarely, and then has it at first use."""
+
+    def opened() -> Environment:
+        return spec.benchmark.open_environment(spec.task, spec.start)
+
+    if isinstance(spec.agent, Submitter) and spec.benchmark.grading == "fresh":
+        return ReopenedMachine(lambda: machine(opened()))
+    return opened()
 
 
 def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdict:

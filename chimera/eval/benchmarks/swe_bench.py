@@ -125,7 +125,9 @@ class SWEBench(InstanceBenchmark):
         packages: JSON = [instance.python, [*instance.pins], instance.requirement]
         environment = instance.image_name if official else packages
         tree = None if official or not instance.python else self.setup_of(instance).tree()
-        plan = replace(plan, environment=environment, tree=tree.rebuilt() if tree else None)
+        plan = replace(plan, environment=environment)
+        if tree is not None:
+            plan = replace(plan, tree=tree.rebuilt(), bytecode=tree.bytecode())
         verdict = grade_patch(plan, submission.text, env)
         if tree is None:
             return verdict

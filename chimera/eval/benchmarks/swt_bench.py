@@ -32,7 +32,7 @@ from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import Reference
 from chimera.eval.kits.repositories.instance_benchmark import InstanceBenchmark, InstanceOptions
-from chimera.eval.kits.repositories.patch_tests import TestPlan, run_plan
+from chimera.eval.kits.repositories.patch_tests import TestPlan, put_bytecode, run_plan
 from chimera.eval.kits.repositories.swe_instance import (
     ACTIVATE,
     Annexes,
@@ -238,7 +238,7 @@ class SWTBench(InstanceBenchmark):
         runs = []
         for fixed in (False, True):
             with env.fresh() as inside:
-                if not _put_state(inside, tests, task["instance"].patch, fixed=fixed):
+                if not self._put_state(task, inside, tests, fixed=fixed):
                     return None
                 measured = self.settings.coverage
                 runs.append(self._run(task, inside, directed_by, measured=measured))
@@ -248,16 +248,44 @@ class SWTBench(InstanceBenchmark):
         self, task: SWEBenchTask, env: ReopenedMachine, patch: str, added: frozenset[str]
     ) -> str:
         """Why tests are none of what the code does, "" if they are: remarks decide nothing."""
-        fix = task["instance"].patch
         for fixed, remark in ((False, "passes"), (True, "fails")):
             with env.fresh() as inside:
-                _put_state(inside, patch, fix, fixed=fixed, remarks=True)
+                self._put_state(task, inside, patch, fixed=fixed, remarks=True)
                 run = self._run(task, inside, patch, measured=False)
             turned = sorted(name for name in added if (run.outcome(name) == "PASSED") is not fixed)
             if turned:
                 state = "with" if fixed else "without"
                 return f"{remark} {state} the fix once remarks are added to the code: {turned[0]}"
         return ""
+
+    def _put_state(
+        self,
+        task: SWEBenchTask,
+        env: Machine,
+        tests: str,
+        *,
+        fixed: bool,
+        remarks: bool = False,
+    ) -> bool:
+        """The tests in a tree without or with the fix; nothing but the code tells which of both.
+
+        The fix is put on either way and taken off again, so that the same files are new.
+        """
+        instance = task["instance"]
+        fix = instance.patch
+        if not (_applied(env, tests) and _applied(env, fix)):
+            return False
+        if not fixed and not _applied(env, fix, "--reverse"):
+            return False
+        if remarks:
+            _add_remarks(env, fix)
+        checkout.level_state(env)
+        local = instance.python and not self._official(task, env)
+        bytecode = self.setup_of(instance).tree().bytecode() if local else None
+        if bytecode is not None:
+            changed = diffs.paths(fix) | diffs.paths(tests)
+            put_bytecode(env, bytecode, TESTBED, without=changed)
+        return True
 
     def _run(self, task: SWEBenchTask, env: Machine, directed_by: str, *, measured: bool) -> Run:
         if self.settings.mode == "reproduction":
@@ -323,21 +351,6 @@ def summary(verdicts: Sequence[Verdict], total: int) -> dict[str, Any]:
         },
         "delta_C": sum(d or 0.0 for d in deltas) / len(countable) if countable else None,
     }
-
-
-def _put_state(env: Machine, tests: str, fix: str, *, fixed: bool, remarks: bool = False) -> bool:
-    """The tests in a tree without or with the fix; nothing but the code tells which of both.
-
-    The fix is put on either way and taken off again, so that the same files are new.
-    """
-    if not (_applied(env, tests) and _applied(env, fix)):
-        return False
-    if not fixed and not _applied(env, fix, "--reverse"):
-        return False
-    if remarks:
-        _add_remarks(env, fix)
-    checkout.level_state(env)
-    return True
 
 
 def _add_remarks(env: Machine, fix: str) -> None:

@@ -1,11 +1,13 @@
 """What an editable install adds to a commit: metadata, generated files, extension modules.
 
 The project's own build runs in a sandbox without a network; what it says it needs for that is
-installed beforehand, beside the environment that its tests have.
+installed beforehand, beside the environment that its tests have. Its modules are compiled on the
+way, so that not every run of its tests has to.
 """
 
 from __future__ import annotations
 
+import os
 import tomllib
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -13,8 +15,9 @@ from pathlib import Path
 
 from chimera.cache import digest, made_once
 from chimera.environments import EnvironmentSpec, ResourceLimits, machine, start_environment
+from chimera.environments.tar_streams import copy_clean
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.repositories.source import METADATA, Source
+from chimera.eval.kits.repositories.source import BYTECODE, METADATA, Source
 from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
@@ -22,13 +25,19 @@ from chimera.eval.kits.repositories.virtualenvs import (
 )
 from chimera.text import log_end
 
-RECIPE = 1
+RECIPE = 2
+TOOLS_RECIPE = 1
 TIMEOUT = 1100.0
 LIMITS = ResourceLimits(memory_bytes=8 * 1024**3, processes=1024)
 LEGACY = "setuptools.build_meta:__legacy__"
 EXTENSIONS = (".pyx", ".c", ".cpp", ".cc")
 #: Why a build failed, in the tree beside the metadata.
 FAILURE = f"{METADATA}/build-failed.txt"
+#: When the files of a built tree were changed: bytecode of old Pythons goes by it, and nothing that
+#: is changed later is as old.
+AGE = 946_771_200.0
+#: Inside, what the build made or changed.
+MADE = "/tmp/made"
 _BUILD = Path(__file__).with_name("programs") / "build_project.py"
 #: Build tools of today refuse what older projects say in their setup.py.
 BOUNDS = ("setuptools<69", "setuptools_scm<8", "cython<3", "wheel<0.44")
@@ -53,6 +62,8 @@ class Built:
     def write(self, target: Path) -> None:
         self.source.write(target)
         if _needs_build(target):
+            for path in target.rglob("*"):
+                os.utime(path, (AGE, AGE), follow_symlinks=False)
             self._build(target)
 
     def _build(self, target: Path) -> None:
@@ -72,12 +83,13 @@ class Built:
         )
         extended = "yes" if _has_extensions(target) else "no"
         with machine(start_environment("bubblewrap", spec)) as env:
-            env.copy_in(target, TESTBED)
-            command = ["python", str(_BUILD), backend, METADATA, extended]
+            copy_clean(env, target, TESTBED)
+            command = ["python", str(_BUILD), backend, METADATA, extended, MADE]
             result = env.run_command(command, cwd=TESTBED, timeout=TIMEOUT)
             if result.exit_code != 0:
-                env.write_file(f"{TESTBED}/{FAILURE}", log_end(result.output))
-            env.copy_out(TESTBED, target)
+                env.write_file(f"{MADE}/tree/{FAILURE}", log_end(result.output))
+            env.copy_out(f"{MADE}/tree", target)
+            env.copy_out(f"{MADE}/{BYTECODE}", target.with_name(BYTECODE))
 
     def _tools(self, requirements: Sequence[str]) -> Path:
         """What the build needs, in a directory of its own."""
@@ -92,7 +104,7 @@ class Built:
                     return
             raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
 
-        return made_once("build-tools", digest(RECIPE, python, *sorted(requirements)), make)
+        return made_once("build-tools", digest(TOOLS_RECIPE, python, *sorted(requirements)), make)
 
 
 def build_failure(tree: Path) -> str:

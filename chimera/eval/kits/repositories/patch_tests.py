@@ -7,8 +7,11 @@ and it must survive its twin.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+import contextlib
+import shutil
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
+from pathlib import Path
 from typing import Any
 
 from chimera.environments.base import Environment, Machine
@@ -60,6 +63,7 @@ class TestPlan:
     variables: Mapping[str, str] = field(default_factory=dict)
     environment: JSON = None  # what the tests run in, as far as it is known
     tree: RebuiltTree | None = None  # where the checkout is not the base commit's own
+    bytecode: Path | None = None  # an archive of the base commit's modules, compiled
 
     def test_files(self) -> frozenset[str]:
         """The files of the test patch that hold its tests.
@@ -161,8 +165,25 @@ def _try(plan: TestPlan, patch: str, env: Machine, form: Form) -> Tried:
             return Tried(_not_run(plan, why, application))
         raise GraderError("the test patch does not apply to the base commit")
     put_form(env, plan.root, plan.test_files(), form)
+    if plan.bytecode is not None:  # only now: what a submission brings of it was taken out
+        put_bytecode(env, plan.bytecode, plan.root)
     run = run_plan(plan, env)
     return Tried(_verdict(plan, application, run), run.claimed(), run.failed())
+
+
+def put_bytecode(env: Machine, archive: Path, root: str, *, without: Iterable[str] = ()) -> None:
+    """Spare a run the compiling of what nobody changed; Python looks whether it still fits.
+
+    Nothing of it is put beside the files `without`. A run can do without all of it.
+    """
+    folders = {path.rpartition("/")[0] for path in without}
+    excluded = [f"--exclude=./{folder}/__pycache__" if folder else "--exclude=./__pycache__"
+                for folder in sorted(folders)]  # fmt: skip
+    unpack = env.open_process(["tar", "-xf", "-", "-C", root, "--anchored", *excluded])
+    assert unpack.stdin is not None
+    with contextlib.suppress(BrokenPipeError), archive.open("rb") as packed, unpack.stdin as stream:
+        shutil.copyfileobj(packed, stream)
+    unpack.wait(60)
 
 
 def run_plan(plan: TestPlan, env: Machine) -> TestRun:

@@ -134,7 +134,7 @@ def decide(tests: Tests, patch: str, env: Environment) -> Verdict:
         return _without(tried, "the environment cannot be had anew")
     if not tests.files:
         return _without(tried, "the task brings no test files")
-    control, form = _Control(tests, env), TRUE
+    control, form = _Control(tests, env, unwrapped(env).name), TRUE
     if tried.verdict.passed and patch == tests.gold:
         control.keep_holding()
     if not tried.verdict.passed and tests.may_break(tried):
@@ -242,6 +242,7 @@ class _Control:
 
     tests: Tests
     env: ReopenedMachine
+    backend: str  # asked beforehand, since that opens what is closed by then
 
     def true_form(self) -> Form:
         """The rewritten tests that the reference passes, else the published ones; the first where
@@ -299,8 +300,7 @@ class _Control:
         return _fresh(self.tests, self.tests.gold, self.env, form)
 
     def _stored(self, kind: str, make: Callable[[], Any]) -> Any:
-        backend = unwrapped(self.env).name
-        name = digest(VERSION, kind, backend, self.tests.gold, self.tests.key)
+        name = digest(VERSION, kind, self.backend, self.tests.gold, self.tests.key)
         return stored_value(
             "twin-controls", name, make, dump=lambda v: json.dumps(v).encode(), load=json.loads
         )
