@@ -12,7 +12,9 @@
 #   chimera-rebuilt/node:N           stands in for node:N-slim: Debian and Node.js with npm in /usr/local
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
 #                                    is harmless: Node.js with npm, bun, Poetry, where these put them
-#   polybench_LANGUAGE_base          for javascript and typescript: Debian with nvm's layout in /usr/local/nvm
+#   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
+#                                    Maven (java), or Python's headers, pip and venv (python)
+#   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
 #   chimera-rebuilt/jdk:N            Debian trixie with OpenJDK N and Maven
 #   chimera-rebuilt/postgres:17      stands in for postgres:17, from Debian's packages
 #   chimera-rebuilt/kafka:VERSION    stands in for Kafka's images, from Maven Central (needs mvn)
@@ -229,6 +231,22 @@ make_image() {
             node "$version" "$(npm_of "${version%%.*}")" "$work/context/root/usr/local/nvm/versions/node/v$version"
         done
         on "$1" chimera-base:bookworm "$apt build-essential" 'ENV NVM_DIR=/usr/local/nvm'
+        ;;
+    polybench_java_base)
+        mkdir -p "$work/context/root"
+        on "$1" chimera-base:bookworm "$apt default-jdk-headless maven"
+        ;;
+    polybench_python_base)
+        mkdir -p "$work/context/root"
+        on "$1" chimera-base:bookworm "$apt build-essential python3-dev python3-pip"
+        ;;
+    chimera-rebuilt/golang:*)
+        mkdir -p "$work/context/root/usr/local"
+        cp -a "$(cd "$work" && GOMODCACHE="$work/modules" GOTOOLCHAIN="go${1#*:}" go env GOROOT)" \
+            "$work/context/root/usr/local/go"
+        chmod -R u+w "$work/modules" "$work/context/root/usr/local/go"
+        on "$1" chimera-rebuilt/debian:bookworm "$apt g++ gcc git libc6-dev make pkg-config" \
+            'ENV GOPATH=/go GOTOOLCHAIN=local PATH=/go/bin:/usr/local/go/bin:$PATH\nWORKDIR /go'
         ;;
     chimera-rebuilt/jdk:*)
         mkdir -p "$work/context/root"

@@ -1,4 +1,4 @@
-"""Clones of repositories that stand in for a code host while an image is built."""
+"""Clones of repositories that stand in for a code host: for Dockerfiles, and for solutions."""
 
 from __future__ import annotations
 
@@ -12,15 +12,22 @@ import time
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from chimera.errors import EnvironmentFault
+
+if TYPE_CHECKING:
+    from chimera.environments.base import Machine
 
 #: The code host that Dockerfiles clone from.
 CODE_HOST = "https://github.com/"
 #: git's own settings, as variables; one counts them.
 VARIABLES = ("GIT_CONFIG_COUNT", "GIT_CONFIG_KEY_0", "GIT_CONFIG_VALUE_0")
 START_SECONDS = 10.0
+#: Where a machine has clones while it needs them.
+INSIDE = "/opt/clones"
 _FROM = re.compile(r"^\s*FROM\s.*$", re.IGNORECASE | re.MULTILINE)
+_ADDRESS = re.compile(re.escape(CODE_HOST) + r"([\w.-]+)/([\w.-]+)")
 
 
 def with_clones(dockerfile: str) -> str:
@@ -50,11 +57,32 @@ def served(clones: Path) -> Iterator[Mapping[str, str]]:
         )  # fmt: skip
         try:
             _answers(port, daemon)
-            key = f"url.git://127.0.0.1:{port}/.insteadOf"
-            yield dict(zip(VARIABLES, ("1", key, CODE_HOST), strict=True))
+            yield _instead(f"git://127.0.0.1:{port}/")
         finally:
             daemon.terminate()
             daemon.wait()
+
+
+@contextmanager
+def brought(env: Machine, clones: Path, script: str) -> Iterator[Mapping[str, str]]:
+    """Have inside of `env` the clones that `script` names; what makes git ask there.
+
+    Nobody else can ask for them there, as other containers could if they were served.
+    """
+    named = sorted({(owner, name.removesuffix(".git")) for owner, name in _ADDRESS.findall(script)})
+    try:
+        for owner, name in named:
+            found = (clones / owner / f"{name}{ending}" for ending in ("", ".git"))
+            if clone := next(filter(Path.is_dir, found), None):
+                env.copy_in(clone.resolve(), f"{INSIDE}/{owner}/{name}.git")
+        yield _instead(f"{INSIDE}/")
+    finally:
+        env.run_command(["rm", "-rf", INSIDE])
+
+
+def _instead(place: str) -> dict[str, str]:
+    """Variables by which git goes to `place` for what is at the code host."""
+    return dict(zip(VARIABLES, ("1", f"url.{place}.insteadOf", CODE_HOST), strict=True))
 
 
 def _by_every_name(clones: Path, place: Path) -> Path:

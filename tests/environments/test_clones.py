@@ -1,4 +1,4 @@
-"""Clones that stand in for a code host while an image is built."""
+"""Clones that stand in for a code host, for Dockerfiles and for solutions."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.clones import VARIABLES, served, with_clones
+from chimera.environments.clones import INSIDE, VARIABLES, brought, served, with_clones
 from chimera.environments.docker import DockerEnvironment
 
 
@@ -57,3 +57,26 @@ def test_a_dockerfile_that_clones_is_built_from_clones(docker_image, clones, tmp
     with DockerEnvironment.start(EnvironmentSpec(build_context=context, clones=clones)) as env:
         assert env.read_text("/copy/file") == "kept\n"
         assert "GIT_CONFIG" not in env.run_command("env").output
+
+
+@pytest.mark.parametrize("address", ["owner/name", "owner/name.git"])
+def test_a_script_has_what_it_names_for_as_long_as_it_runs(require, clones, address):
+    require("docker")
+    (clones / "owner/other").mkdir()
+    commit = subprocess.run(
+        ["git", "-C", str(clones / "owner/name"), "rev-parse", "HEAD"],
+        capture_output=True, text=True, check=True,
+    ).stdout.strip()  # fmt: skip
+    script = (
+        "set -e; git init -q /copy; cd /copy\n"
+        f"git remote add origin https://github.com/{address}\n"
+        f"git fetch -q origin {commit} --depth=1; git checkout -qf {commit}; ls {INSIDE}/owner\n"
+    )
+
+    with DockerEnvironment.start(EnvironmentSpec(image="chimera-base:bookworm")) as env:
+        with brought(env, clones, script) as variables:
+            done = env.run_command(script, variables=variables)
+
+        assert (done.exit_code, done.output) == (0, "name.git\n")
+        assert env.read_text("/copy/file") == "kept\n"
+        assert not env.run_command(["ls", INSIDE]).success

@@ -24,6 +24,8 @@ REPOSITORY = "/opt/maven-repository"
 JACOCO = "org.jacoco:jacoco-maven-plugin:0.8.12"
 PMD = "org.apache.maven.plugins:maven-pmd-plugin:3.26.0"
 DEPENDENCIES = "org.apache.maven.plugins:maven-dependency-plugin:3.8.1"
+#: A formatter that belongs to a project's build decides on no test.
+NO_FORMATTER = "-Dspotless.check.skip=true"
 _WARM = "/tmp/maven-repository"
 _REPORTS = (
     "**/target/surefire-reports/TEST-*.xml",
@@ -48,7 +50,7 @@ class Build:
 
 
 def command(goals: Sequence[str], *, arguments: str = "", repository: str = REPOSITORY) -> str:
-    parts = ["mvn", "-B", "-o", "-ntp", f"-Dmaven.repo.local={repository}", *goals]
+    parts = ["mvn", "-B", "-o", "-ntp", f"-Dmaven.repo.local={repository}", NO_FORMATTER, *goals]
     if arguments:
         parts += shlex.split(arguments)
     return shlex.join(parts)

@@ -64,8 +64,8 @@ class HarborOptions(Options):
     )
     repositories: Path | None = option(
         None,
-        "a directory with clones as OWNER/NAME: what Dockerfiles and registry files take from a "
-        "code host is taken from it",
+        "a directory with clones as OWNER/NAME: what Dockerfiles, solutions and registry files "
+        "take from a code host is taken from it",
         outcome=False,
     )
     name: str | None = option(
@@ -225,14 +225,15 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
 
     def oracle(self, task: HarborTask, env: Environment) -> Submission:
         if not isinstance(env, SteppedMachine):
-            return harbor_verifier.run_solution(task, env, self._solution_seconds(task))
-        handed_in = self._solve_step(env)
+            return self._solve(task, env)
+        handed_in = self._solve(env.step, env)
         while env.advance():
-            handed_in = self._solve_step(env)
+            handed_in = self._solve(env.step, env)
         return handed_in
 
-    def _solve_step(self, env: SteppedMachine) -> Submission:
-        return harbor_verifier.run_solution(env.step, env, self._solution_seconds(env.step))
+    def _solve(self, task: HarborTask, env: Environment) -> Submission:
+        seconds, clones = self._solution_seconds(task), self.settings.repositories
+        return harbor_verifier.run_solution(task, env, seconds, clones)
 
     def has_reference(self, task: HarborTask) -> bool:
         return all(step["solution"] for step in task["steps"] or [task])

@@ -236,7 +236,7 @@ class Verification:
         with DockerEnvironment.start(self.spec) as env:
             for step in (*self.before, self.task):
                 set_up(step, env)
-                verifier.run_solution(step, env, self.solution_seconds)
+                verifier.run_solution(step, env, self.solution_seconds, self.spec.clones)
             pause(env.container)
             changed = changes(env.container)
             known = excepted(env.container, image, changed)

@@ -8,10 +8,12 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
+from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chimera.environments.base import Environment, Machine
+from chimera.environments.clones import brought
 from chimera.environments.docker import DockerEnvironment
 from chimera.environments.engine import Engine
 from chimera.environments.wrapped import unwrapped
@@ -38,8 +40,13 @@ mkdir -p /logs/verifier /logs/agent
 """
 
 
-def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submission:
-    """Run the task's own solution in `env`, as the official oracle does."""
+def run_solution(
+    task: HarborTask, env: Environment, seconds: float, clones: Path | None = None
+) -> Submission:
+    """Run the task's own solution in `env`, as the official oracle does.
+
+    What it takes from a code host comes from `clones`, where they are given.
+    """
     env = image_machine(env)
     if not task["solution"]:
         raise UsageError(f"task {task['id']} has no solution")
@@ -50,17 +57,24 @@ def run_solution(task: HarborTask, env: Environment, seconds: float) -> Submissi
     env.copy_in(source, target if source.is_dir() else f"{target}/{script}")
     # Servers that the solution leaves running must not hold the pipe of this command.
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
-    done = env.run_command(
-        ["bash", "-c", command],
-        timeout=seconds,
-        variables=resolved(task["solution_variables"]),
-    )
+    with brought(env, clones, _text(source)) if clones else nullcontext({}) as variables:
+        done = env.run_command(
+            ["bash", "-c", command],
+            timeout=seconds,
+            variables={**resolved(task["solution_variables"]), **variables},
+        )
     try:
         log = env.read_file("/tmp/.solution.log").decode("utf-8", "replace")
         env.run_command(["rm", "-rf", target, "/tmp/.solution.log"])
     except OSError:
         log = ""
     return Submission(text=log[-4000:], data={"exit_code": done.exit_code})
+
+
+def _text(source: Path) -> str:
+    """What a solution's files say."""
+    files = sorted(source.rglob("*")) if source.is_dir() else [source]
+    return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())
 
 
 def _typed_solution(source: Path, env: Machine) -> Submission:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import subprocess
 
 import pytest
 
@@ -111,6 +112,25 @@ def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatc
     nothing = run(tmp_path / "tasks", NopAgent())
     assert nothing.status == "failed"
     assert nothing.verdict.value == 0.0
+
+
+def test_a_solution_takes_from_clones_what_is_at_a_code_host(tmp_path, image):
+    clone = write(tmp_path / "clones/owner/name", {"answer.txt": "42\n"})
+    author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
+    for command in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "first"]):
+        subprocess.run(["git", "-C", str(clone), *command], check=True)
+    place = harbor_task(tmp_path / "tasks", image)
+    write(
+        place,
+        {
+            "solution/solve.sh": "git clone https://github.com/owner/name.git /tmp/copy\n"
+            "cp /tmp/copy/answer.txt /app\n"
+        },
+    )
+
+    record = run(tmp_path / "tasks", OracleAgent(), repositories=tmp_path / "clones")
+
+    assert record.passed, record.why
 
 
 def test_partial_rewards_are_kept_and_missing_ones_are_errors(tmp_path, image):
