@@ -37,6 +37,9 @@ BUILD_LOG = 1500  # characters of each stream that are told of a build that fail
 RUN = secrets.token_hex(8)  # this process's containers
 NO_LOG = "--log-driver=none"
 ANSWER_HOLDS = 60.0  # seconds for which an engine that answered is taken to be there
+#: What a registry says of an image that it does not have, or does not give.
+ANSWERED = ("no such manifest", "manifest unknown", "not found", "denied", "unauthorized",
+            "does not exist")  # fmt: skip
 _answered: dict[str, float] = {}
 _builds: dict[str, threading.Lock] = {}
 _builds_lock = threading.Lock()
@@ -83,6 +86,8 @@ class Engine:
         self.client = client
         self.podman = "podman" in Path(client).name
         self._images: dict[str, str] = {}  # those seen to be here, with their working directories
+        self._registries: dict[str, str | None] = {}  # those asked, with why nothing comes of it
+        self._listing: tuple[float, frozenset[str]] = (-ANSWER_HOLDS, frozenset())
 
     @classmethod
     @cache
@@ -151,6 +156,46 @@ class Engine:
                 retryable=passing(said),
             )
         return image
+
+    def unobtainable(self, image: str) -> str | None:
+        """Why an image is neither here nor to be pulled, where that is certain.
+
+        A registry that answers is taken to have its other images, and one that does not is not
+        asked again.
+        """
+        image = image_map().get(image, image)
+        registry = registry_of(image)
+        if tagged(image) in self._names_here():
+            return None
+        if registry in self._registries:
+            return self._registries[registry]
+        fault = self._not_listed(image)
+        if fault and not any(word in fault.lower() for word in ANSWERED):
+            fault = self._not_pulled(image)
+        if fault is None or not any(word in fault.lower() for word in ANSWERED):
+            self._registries[registry] = fault
+        return fault
+
+    def _names_here(self) -> frozenset[str]:
+        """All images with a name; to ask for hundreds one by one takes a minute."""
+        asked, names = self._listing
+        if time.monotonic() > asked + ANSWER_HOLDS:
+            form = "{{.Repository}}:{{.Tag}}\n{{.Repository}}@{{.Digest}}"
+            listed = self.must("images", "--digests", "--format", form).decode()
+            names = frozenset(name.removeprefix("localhost/") for name in listed.splitlines())
+            self._listing = time.monotonic(), names
+        return names
+
+    def _not_listed(self, image: str) -> str | None:
+        """What the client's own question to the registry came to, if that was nothing."""
+        listed = self.call("manifest", "inspect", image)
+        return _last_line(listed.stderr) if listed.returncode else None
+
+    def _not_pulled(self, image: str) -> str | None:
+        """The engine may have mirrors that its client does not know."""
+        with doing(f"pulling the image {image}"):
+            pulled = self.call("pull", image, timeout=3600)
+        return _last_line(pulled.stderr) if pulled.returncode else None
 
     def build(self, context: Path, tag: str | None = None, *, clones: Path | None = None) -> str:
         """Build a context once; the tag says what was in it."""
@@ -395,6 +440,23 @@ def passing(said: str) -> bool:
     lasting = ("no such image", "not found", "denied", "no such host", "invalid", "unknown flag",
                "manifest unknown", "repository does not exist")  # fmt: skip
     return not any(word in said.lower() for word in lasting)
+
+
+def _last_line(stream: bytes) -> str:
+    return (stream.decode("utf-8", "replace").strip() or "nothing was said").splitlines()[-1]
+
+
+def tagged(image: str) -> str:
+    """A name as the engine lists it."""
+    name = image.removeprefix("docker.io/").removeprefix("library/")
+    return name if "@" in name or ":" in name.rpartition("/")[2] else f"{name}:latest"
+
+
+def registry_of(image: str) -> str:
+    """The host that an image's name begins with; the usual one where it names none."""
+    host, slash, _ = image.partition("/")
+    named = slash and ("." in host or ":" in host or host == "localhost")
+    return host if named else "docker.io"
 
 
 def image_map() -> Mapping[str, str]:

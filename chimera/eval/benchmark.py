@@ -50,7 +50,8 @@ class Lack:
     #: The ids of the tasks that get no verdict without it; None: of all.
     tasks: frozenset[str] | None = None
     #: A model that nobody named is no matter where answers come without any; a judge always is.
-    kind: Literal["machine", "model", "judge"] = "machine"
+    #: What may not matter after all (doubt) refuses nothing: `--limit N` takes other tasks first.
+    kind: Literal["machine", "model", "judge", "doubt"] = "machine"
 
 
 @dataclass(frozen=True, slots=True)
@@ -196,6 +197,10 @@ class Benchmark(ABC, Generic[TaskT]):
 
     def missing(self, tasks: Sequence[TaskT] | None = None) -> Sequence[Lack]:
         """What it needs beside its data and is not here: for these tasks, or for any of its own."""
+        return ()
+
+    def out_of_reach(self, tasks: Sequence[TaskT], backend: str) -> Sequence[Lack]:
+        """Code and images that these tasks would fetch in this backend, from where none comes."""
         return ()
 
     def preparations(self, tasks: Sequence[TaskT] | None = None) -> Sequence[Preparation]:

@@ -102,6 +102,29 @@ def lacking_packages(modules: Sequence[str], extra: str, purpose: str) -> list[L
     return [Lack(f"Python packages {purpose}", f"pip install 'chimera-eval[{extra}]'")]
 
 
+def lacking_images(images: Iterable[tuple[str, str]]) -> list[Lack]:
+    """Of (task, image): those that are not here and cannot be pulled, by what the engine says."""
+    from chimera.environments import engine  # where no container is asked for, it is not needed
+
+    if engine.availability() is not None:
+        return []  # what there is to say of that is said elsewhere
+    found: dict[str, dict[str, list[str]]] = {}
+    for task, image in images:
+        if fault := engine.Engine.find().unobtainable(image):
+            found.setdefault(fault, {}).setdefault(image, []).append(task)
+    return [
+        Lack(
+            f"the image {next(iter(tasks))}"
+            + (f" and {len(tasks) - 1} others" if len(tasks) > 1 else ""),
+            f"not here and not to be pulled ({fault})\n"
+            f"  Name what to take instead with {engine.IMAGE_MAP}, a JSON object or a file with "
+            "one; scripts/docker-base.sh makes stand-ins",
+            frozenset(task for ids in tasks.values() for task in ids),
+        )
+        for fault, tasks in found.items()
+    ]
+
+
 def lacking_model(name: str, purpose: str, option: str) -> list[Lack]:
     """The lack of a model that is named and cannot be called, such as one without its key."""
     try:

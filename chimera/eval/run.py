@@ -9,7 +9,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -254,17 +254,7 @@ def prepare(
         raise AssertionError("a benchmark that cannot be made was told")
     with problems.collected():
         agent = agent or chosen_agent(settings, benchmark, api_key=api_key)
-    tasks: Sequence[Any] = ()
-    left_out: tuple[str, ...] = ()
-    with problems.collected():
-        tasks, left_out = _runnable_tasks(settings, benchmark, problems)
-        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
-    environment, why = settings.environment or "", ""
-    with problems.collected():
-        if not environment:
-            needs_commands = agent is not None and as_agent(agent).needs_environment
-            environment, why = explained_backend(benchmark, tasks, needs_commands=needs_commands)
-        problems.add(*backend_problems(benchmark, environment, tasks))
+    tasks, left_out, environment, why = _chosen_tasks(settings, benchmark, agent, problems)
     until = None
     with problems.collected():
         if settings.until == "decided":
@@ -295,31 +285,87 @@ def _check_names(settings: RunSettings, problems: Problems, api_key: str | None)
             backend_class(settings.environment)
 
 
-def _runnable_tasks(
+def _chosen_tasks(
+    settings: RunSettings,
+    benchmark: Benchmark[Any],
+    agent: Agent | Submitter | None,
+    problems: Problems,
+) -> tuple[Sequence[Any], tuple[str, ...], str, str]:
+    """The tasks that run, what was left out, the environment and why it was chosen."""
+    tasks: Sequence[Any] = ()
+    left_out: tuple[str, ...] = ()
+    environment, why = settings.environment or "", ""
+    every: Sequence[Any] = ()
+    with problems.collected():
+        every = _every_task(settings, benchmark, problems)
+        tasks = select_tasks(every, settings.limit, settings.task)
+    with problems.collected():
+        if not environment:
+            needs_commands = agent is not None and as_agent(agent).needs_environment
+            environment, why = explained_backend(benchmark, tasks, needs_commands=needs_commands)
+        problems.add(*backend_problems(benchmark, environment, tasks))
+    with problems.collected():
+        if tasks:
+            tasks, left_out = _runnable_tasks(settings, benchmark, environment, every, problems)
+        tasks = tasks if settings.shard is None else shard_of(tasks, settings.shard)
+    return tasks, left_out, environment, why
+
+
+def _every_task(
     settings: RunSettings, benchmark: Benchmark[Any], problems: Problems
+) -> Sequence[Any]:
+    try:
+        return tasks_of(benchmark)
+    except DatasetError:  # what it lacks whatever the tasks are is told with that
+        problems.add(*(describe(lack, 0) for lack in _lacks(settings, benchmark, (), "")))
+        raise
+
+
+def _runnable_tasks(
+    settings: RunSettings,
+    benchmark: Benchmark[Any],
+    environment: str,
+    every: Sequence[Any],
+    problems: Problems,
 ) -> tuple[Sequence[Any], tuple[str, ...]]:
     """The chosen tasks, and what was left out: `--limit N` takes what this machine can run."""
-    try:
-        every = tasks_of(benchmark)
-    except DatasetError:  # what it lacks whatever the tasks are is told with that
-        problems.add(*(describe(lack, 0) for lack in _lacks(settings, benchmark, ())))
-        raise
     chosen = select_tasks(every, settings.limit, settings.task)
-    lacks = _lacks(settings, benchmark, chosen)
+    lacks = _lacks(settings, benchmark, chosen, environment)
     counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
-    if counted and lacks and all(lack.kind == "machine" for lack in lacks):
-        here = [lack for lack in benchmark.missing(every) if lack.kind == "machine"]
+    if counted and lacks and all(lack.kind in ("machine", "doubt") for lack in lacks):
+        here = _lacks(settings, benchmark, every, environment)
+        here = [lack for lack in here if lack.kind in ("machine", "doubt")]
         if able := runnable(every, here):
-            told = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
-            return select_tasks(able, settings.limit, ()), told
-    problems.add(*(describe(lack, len(chosen)) for lack in lacks))
+            without = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
+            return select_tasks(able, settings.limit, ()), without
+    certain = [lack for lack in lacks if lack.kind != "doubt"]
+    told = [describe(lack, len(chosen)) for lack in certain]
+    if told and settings.environment is None:
+        told[-1] += "".join(_other_environments(settings, benchmark, environment, every))
+    problems.add(*told)
     return chosen, ()
 
 
-def _lacks(settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any]) -> list[Lack]:
+def _other_environments(
+    settings: RunSettings, benchmark: Benchmark[Any], environment: str, every: Sequence[Any]
+) -> Iterator[str]:
+    """Where else tasks could be run here, for somebody who named no environment."""
+    for name in benchmark.environments:
+        if name in (environment, "local", "none") or available(name) is not None:
+            continue
+        fitting = [task for task in every if name in benchmark.fitting_environments(task)]
+        if able := runnable(fitting, _lacks(settings, benchmark, fitting, name)):
+            yield f"\n  {len(able)} of {len(every)} tasks run here with --environment {name}"
+
+
+def _lacks(
+    settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any], environment: str
+) -> list[Lack]:
     """What is missing for these tasks; a model is none to what hands in by itself."""
     modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
-    return [lack for lack in benchmark.missing(tasks) if not (modelless and lack.kind == "model")]
+    missing = benchmark.missing(tasks)
+    lacks = [lack for lack in missing if not (modelless and lack.kind == "model")]
+    return [*lacks, *(benchmark.out_of_reach(tasks, environment) if environment else ())]
 
 
 def run(

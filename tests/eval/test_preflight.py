@@ -33,8 +33,12 @@ from chimera.eval.harness import Benchmark
 class Needy(Benchmark):
     grading = "none"
 
-    def __init__(self, lacking: str = "", kind: str = "machine", absent: bool = False) -> None:
-        self.lacking, self.kind, self.absent = lacking, kind, absent
+    def __init__(
+        self, lacking: str = "", kind: str = "machine", absent: bool = False, far: str = ""
+    ) -> None:
+        self.lacking, self.kind, self.absent, self.far = lacking, kind, absent, far
+        if far:
+            self.environments = ("docker", "bubblewrap")
 
     def name(self):
         return "needy"
@@ -52,6 +56,10 @@ class Needy(Benchmark):
             return [Lack("a lathe", "buy one")]
         wanted = {task["id"] for task in tasks or ()} & set(self.lacking)
         return [Lack("a lathe", "buy one", frozenset(wanted), self.kind)] if wanted else []
+
+    def out_of_reach(self, tasks, backend):
+        wanted = frozenset(task["id"] for task in tasks if task["id"] in self.far)
+        return [Lack("an image", "name another", wanted)] if wanted and backend == "docker" else []
 """
 
 
@@ -221,3 +229,32 @@ def test_tasks_that_can_be_run(lacks: list[Lack], left: str):
     tasks = [{"id": letter} for letter in "abc"]
 
     assert "".join(task["id"] for task in runnable(tasks, lacks)) == left
+
+
+def test_what_cannot_be_fetched_is_said_with_where_else_the_tasks_run(
+    needy: str, require: Any, monkeypatch: pytest.MonkeyPatch
+):
+    require("bwrap")
+    monkeypatch.setattr("chimera.eval.run.available", lambda backend: None)
+    monkeypatch.setattr(preflight, "available", lambda backend: None)
+
+    with pytest.raises(UsageError) as told:
+        prepare(RunSettings(needy, agent="nop", option=("far=abcdef",)))
+
+    said = str(told.value)
+    assert "the tasks need an image: name another" in said
+    assert "6 of 6 tasks run here with --environment bubblewrap" in said
+    assert prepare(RunSettings(needy, agent="nop", limit="2", option=("far=a",))).left_out == (
+        "left out: 1 of 6 tasks need an image: name another",
+    )
+
+
+def test_what_may_not_matter_refuses_nothing_but_others_come_first(needy: str):
+    doubtful = ("lacking=ab", "kind=doubt")
+
+    every = prepare(RunSettings(needy, agent="nop", option=doubtful))
+    first = prepare(RunSettings(needy, agent="nop", option=doubtful, limit="2"))
+
+    assert (len(every.tasks), every.left_out) == (6, ())
+    assert [task["id"] for task in first.tasks] == ["c", "d"]
+    assert first.left_out == ("left out: 2 of 6 tasks need a lathe: buy one",)

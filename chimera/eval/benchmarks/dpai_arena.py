@@ -179,6 +179,9 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
 
     # --- environments
 
+    def code(self, task: ArenaTask, backend: str) -> Source | None:
+        return self._source(task) if task["repo"] else None
+
     def open_environment(self, task: ArenaTask, start: StartEnvironment) -> Environment:
         if not task["repo"]:
             return start(self.environment(task))

@@ -175,6 +175,12 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
         """Drafts have no image, and official rows nothing else."""
         return ("bubblewrap",) if task["python"] else ("docker",)
 
+    def code(self, task: FeatureTask, backend: str) -> Source | None:
+        return self._source(task) if task["python"] else None
+
+    def images(self, task: FeatureTask, backend: str) -> Sequence[str]:
+        return (task["image"],) if task["image"] and not task["python"] else ()
+
     def open_environment(self, task: FeatureTask, start: StartEnvironment) -> Environment:
         if task["python"]:
             return checkout.open_virtualenv(self._setup(task), start)

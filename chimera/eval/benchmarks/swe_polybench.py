@@ -38,7 +38,7 @@ from chimera.eval.kits.repositories.source import (
 from chimera.eval.kits.repositories.swe_instance import CODE_HOST
 from chimera.eval.kits.repositories.twin_runs import Form, Tests, Tried, decide, put_form
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
-from chimera.eval.kits.task_folders.images import with_base_images
+from chimera.eval.kits.task_folders.images import base_images, with_base_images
 from chimera.eval.options import Options, option
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.types import JSON
@@ -173,6 +173,17 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
         )
 
     # --- environments
+
+    def code(self, task: PolyBenchTask, backend: str) -> Source | None:
+        pulled = backend == "docker" and self.settings.image == "published"
+        return None if pulled else self._source(task)
+
+    def images(self, task: PolyBenchTask, backend: str) -> Sequence[str]:
+        if backend != "docker":
+            return ()
+        if self.settings.image == "published":
+            return (_image(task),)
+        return base_images(task["dockerfile"], image_map())
 
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""

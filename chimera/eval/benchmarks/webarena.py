@@ -185,12 +185,26 @@ class SiteBenchmark(DatasetBenchmark[WebArenaTask]):
 
     def missing(self, tasks: Sequence[WebArenaTask] | None = None) -> Sequence[Lack]:
         """Sites that are not set or do not answer; those of the tasks, or all of them."""
+        if not self.settings.browser:
+            return self._missing_for_replies(tasks or ())
         used = SITES if tasks is None else {site for task in tasks for site in task["sites"]}
         lacks = []
         for site in (each for each in SITES if each in used):
             if fault := site_fault(site, self.urls.get(site)):
                 ids = frozenset(task["id"] for task in tasks or () if site in task["sites"])
-                lacks.append(Lack(f"the site {site}", fault, ids if tasks else None))
+                remedy = f"{fault}; --option browser=false runs the tasks that replies decide"
+                lacks.append(Lack(f"the site {site}", remedy, ids if tasks else None))
+        return lacks
+
+    def _missing_for_replies(self, tasks: Sequence[WebArenaTask]) -> list[Lack]:
+        """Tasks that replies alone do not decide, and the sites that references name."""
+        lacks = []
+        if seen := frozenset(task["id"] for task in tasks if not self.has_reference(task)):
+            lacks.append(Lack("what a browser saw", "leave out --option browser=false", seen))
+        for site in (each for each in SITES if each not in self.urls):
+            place = f"__{site.upper()}__"
+            if named := frozenset(t["id"] for t in tasks if place in json.dumps(t["eval"])):
+                lacks.append(Lack(f"the address of {site}", str(site_fault(site, None)), named))
         return lacks
 
     def _storage_state(self, task: WebArenaTask) -> Path | None:

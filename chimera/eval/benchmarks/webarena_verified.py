@@ -10,7 +10,13 @@ from pathlib import Path
 from chimera.environments.base import Environment
 from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
-from chimera.eval.benchmarks._webarena_verified.grading import VerifiedGrader
+from chimera.eval.benchmark import Lack
+from chimera.eval.benchmarks._webarena_verified.grading import (
+    PYTHON_VARIABLE,
+    VerifiedGrader,
+    needs_package,
+    package_python,
+)
 from chimera.eval.benchmarks.webarena import SiteBenchmark, SiteOptions, WebArenaTask
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFile
@@ -101,6 +107,14 @@ class WebArenaVerified(SiteBenchmark):
     def has_untouched(self, task: WebArenaTask) -> bool:
         """What an agent changed on a site stays there."""
         return self.gold(task) is not None
+
+    def missing(self, tasks: Sequence[WebArenaTask] | None = None) -> Sequence[Lack]:
+        lacks = super().missing(tasks)
+        needing = (task["id"] for task in tasks or () if needs_package(task["eval"]))
+        if package_python() is None and (ids := frozenset(needing)):
+            remedy = f"install it in a virtual environment, set {PYTHON_VARIABLE} to its python"
+            return [*lacks, Lack("the package webarena-verified", remedy, ids)]
+        return lacks
 
     def oracle(self, task: WebArenaTask, env: Environment) -> Submission:
         gold = super().oracle(task, env)

@@ -240,6 +240,25 @@ def test_what_is_missing_for_tasks_is_their_sites_and_their_judge(
     assert len(lacks) == 3
 
 
+def test_replies_alone_need_no_site_but_the_addresses_that_references_name(
+    make: Callable[..., WebArena],
+) -> None:
+    page = {"eval_types": ["program_html"], "program_html": [
+        {"url": "last", "locator": "", "required_contents": {"exact_match": "x"}}]}  # fmt: skip
+    address = {"eval_types": ["url_match"], "reference_url": "__MAP__/x"}
+    benchmark = make(
+        row(task_id=1),
+        row(task_id=2, eval=page),
+        row(task_id=3, eval=address),
+        urls=None,
+        browser=False,
+    )
+
+    lacks = {lack.what: lack.tasks for lack in benchmark.missing(benchmark.tasks())}
+
+    assert lacks == {"what a browser saw": {"2"}, "the address of map": {"3"}}
+
+
 # -------------------------------------------------------------------------------------- replies
 
 

@@ -10,6 +10,7 @@ import pytest
 
 from chimera.environments.none import NoEnvironment
 from chimera.errors import GraderError, UsageError
+from chimera.eval.benchmarks import webarena_verified
 from chimera.eval.benchmarks._webarena.sites import SITES
 from chimera.eval.benchmarks.webarena_verified import WebArenaVerified
 
@@ -53,3 +54,21 @@ def test_a_subset_is_a_file_with_ids_or_the_ids(tmp_path: Path) -> None:
     assert WebArenaVerified(subset=[7, 9]).options()["subset"] == [7, 9]
     with pytest.raises(UsageError, match="not a subset file"):
         WebArenaVerified(subset=tmp_path / "none.json")
+
+
+def test_tasks_that_only_the_package_decides_are_named_beforehand(
+    dataset: Callable[[str], Path], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(webarena_verified, "package_python", lambda: None)
+    benchmark = WebArenaVerified(dataset("webarena-verified"), urls=URLS, browser=False)
+    lacks = {lack.what: lack.tasks or set() for lack in benchmark.missing(benchmark.tasks())}
+    left = [
+        task for task in benchmark.tasks() if not any(task["id"] in ids for ids in lacks.values())
+    ]
+
+    assert len(left) == 192
+    assert all(
+        benchmark.grade(task, gold, NoEnvironment()).passed
+        for task in left
+        if (gold := benchmark.gold(task)) is not None
+    )

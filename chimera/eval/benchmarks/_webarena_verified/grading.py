@@ -115,6 +115,20 @@ def package_python() -> str | None:
     return sys.executable if find_spec("webarena_verified") else None
 
 
+def needs_package(evaluation: Sequence[Mapping[str, Any]]) -> bool:
+    """Whether the official package alone decides: requests, and values of other kinds."""
+    if any(check["evaluator"] == "NetworkEventEvaluator" for check in evaluation):
+        return True
+    check = _response_check(evaluation)
+    wanted = check["expected"].get("retrieved_data")
+    data = [_first(item) for item in wanted] if isinstance(wanted, list) else wanted
+    try:
+        grade_reply(check, json.dumps({**check["expected"], "retrieved_data": data}))
+    except GraderError:
+        return True
+    return False
+
+
 def archive_entries(archive: bytes) -> list[JSON]:
     """The entries of an HTTP archive without bodies that no evaluator reads."""
     try:

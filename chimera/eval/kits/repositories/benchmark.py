@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import cached_property
 from typing import ClassVar
@@ -11,16 +11,18 @@ from typing import ClassVar
 from chimera.agents.base import Agent
 from chimera.environments.base import Environment, EnvironmentSpec, machine
 from chimera.environments.reopened import ReopenedMachine
-from chimera.errors import UsageError
-from chimera.eval.benchmark import StartEnvironment, TaskT
+from chimera.errors import EnvironmentFault, UsageError
+from chimera.eval.benchmark import Lack, StartEnvironment, TaskT
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.kits.patches.weaker import weaker
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
+from chimera.eval.kits.repositories.source import Source, out_of_reach
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_images
 from chimera.eval.values import Submission
 from chimera.types import JSON, AgentResult
 
@@ -84,6 +86,32 @@ class PatchBenchmark(DatasetBenchmark[TaskT]):
 
     @abstractmethod
     def reference(self, task: TaskT) -> Reference: ...
+
+    def code(self, task: TaskT, backend: str) -> Source | None:
+        """Where the code of the task comes from; None where an image has it."""
+        return None
+
+    def images(self, task: TaskT, backend: str) -> Sequence[str]:
+        """What a container of the task starts from, where that is pulled."""
+        return ()
+
+    def out_of_reach(self, tasks: Sequence[TaskT], backend: str) -> Sequence[Lack]:
+        images = ((task["id"], image) for task in tasks for image in self.images(task, backend))
+        return [*lacking_images(images), *self._lacking_code(tasks, backend)]
+
+    def _lacking_code(self, tasks: Sequence[TaskT], backend: str) -> Iterator[Lack]:
+        found: dict[str, list[str]] = {}
+        for task in tasks:
+            try:
+                source = self.code(task, backend)
+                place = source and out_of_reach(source)
+            except EnvironmentFault as error:
+                place = str(error)  # clones were named, and this one is not among them
+            if place:
+                found.setdefault(place, []).append(task["id"])
+        for place, ids in found.items():
+            remedy = "it does not answer; name a directory with clones: --option repositories="
+            yield Lack(f"code from {place}", f"{remedy}DIRECTORY", frozenset(ids))
 
     def environment(self, task: TaskT) -> EnvironmentSpec:
         return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)

@@ -8,12 +8,14 @@ from pathlib import Path
 from typing import Any, Literal
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine
+from chimera.environments.engine import Engine
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.data.rows import Row
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.images import local_image, official_image, pullable
+from chimera.eval.kits.repositories.source import Source
 from chimera.eval.kits.repositories.swe_instance import (
     Annexes,
     SourceKind,
@@ -82,6 +84,28 @@ class InstanceBenchmark(PatchBenchmark[SWEBenchTask]):
     def fitting_environments(self, task: SWEBenchTask) -> Sequence[str]:
         """An instance whose packages are not known has its image alone."""
         return self.environments if task["instance"].python else ("docker",)
+
+    def code(self, task: SWEBenchTask, backend: str) -> Source | None:
+        instance = task["instance"]
+        if not instance.python or self._starts_from(instance, backend) == instance.image_name:
+            return None
+        return self.setup_of(instance).source
+
+    def images(self, task: SWEBenchTask, backend: str) -> Sequence[str]:
+        image = self._starts_from(task["instance"], backend)
+        return (image,) if image else ()
+
+    def _starts_from(self, instance: SWEBenchInstance, backend: str) -> str:
+        """The image to be pulled in a backend: the official one, or what one is built on."""
+        if backend != "docker":
+            return ""
+        known = instance.requirement or instance.python
+        if self.settings.images == "local" and known:
+            return self.settings.base_image
+        if self.settings.images == "official" or not known:
+            return instance.image_name
+        absent = Engine.find().unobtainable(instance.image_name)
+        return self.settings.base_image if absent else instance.image_name
 
     def open_environment(self, task: SWEBenchTask, start: StartEnvironment) -> Environment:
         return self.open_instance(task["instance"], start)

@@ -97,11 +97,21 @@ class GitRepository:
         pairs = zip(blobs, checked, strict=False)
         return [facts[3] for facts, said in pairs if said.endswith(" missing")]
 
+    def is_here(self) -> bool:
+        """Whether nothing has to be fetched."""
+        if Path(self.location).expanduser().exists():
+            return True
+        kept = self._kept_mirror()
+        return kept.exists() and _git(kept, "cat-file", "-e", self.commit, check=False) == 0
+
+    def _kept_mirror(self) -> Path:
+        return cache_dir() / "mirrors" / digest(self.location)
+
     def _mirror(self) -> Path:
         local = Path(self.location).expanduser()
         if local.exists():
             return local
-        mirror = cache_dir() / "mirrors" / digest(self.location)
+        mirror = self._kept_mirror()
         if not (mirror / "HEAD").exists():
             mirror.mkdir(parents=True, exist_ok=True)
             _git(mirror, "init", "--quiet", "--bare")
@@ -175,6 +185,17 @@ def reached(location: str) -> bool:
         return _git(Path.cwd(), *command, timeout=30, check=False) == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
+
+
+def out_of_reach(source: Source) -> str | None:
+    """The repository that a source would be fetched from and that does not answer, if so."""
+    if isinstance(source, Patched):
+        return out_of_reach(source.source)
+    if isinstance(source, FirstToBeHad):
+        return out_of_reach(source.commit) and out_of_reach(source.otherwise)
+    if not isinstance(source, GitRepository) or source.is_here() or reached(source.location):
+        return None
+    return source.location
 
 
 def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from urllib.parse import urlsplit
 
 from chimera.agents.base import Agent
 from chimera.environments.base import (
@@ -15,6 +16,7 @@ from chimera.environments.base import (
     Service,
     machine,
 )
+from chimera.environments.clones import CODE_HOST
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -28,7 +30,12 @@ from chimera.eval.kits.task_folders.folders import (
     folders_source,
     load_task,
 )
-from chimera.eval.kits.task_folders.images import with_base_images
+from chimera.eval.kits.task_folders.images import (
+    base_images,
+    named_hosts,
+    unknown_host,
+    with_base_images,
+)
 from chimera.eval.kits.task_folders.registry import registered
 from chimera.eval.kits.task_folders.steps import SteppedMachine, SteppingAgent
 from chimera.eval.kits.task_folders.verification import (
@@ -38,6 +45,7 @@ from chimera.eval.kits.task_folders.verification import (
     set_up,
 )
 from chimera.eval.options import Options, option
+from chimera.eval.preflight import lacking_images
 from chimera.eval.values import Submission, Verdict
 from chimera.types import JSON
 
@@ -199,6 +207,35 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
             Lack(what, "not to be had here; leave it out (--exclude)", frozenset({name}))
             for what, name in refused.items()
         ]
+
+    def out_of_reach(self, tasks: Sequence[HarborTask], backend: str) -> Sequence[Lack]:
+        whole = [task for task in tasks if not task["refused"]]
+        images = ((task["id"], image) for task in whole for image in self._pulled(task))
+        return [*lacking_images(images), *self._unknown_hosts(whole)]
+
+    def _pulled(self, task: HarborTask) -> Iterator[str]:
+        """The images that the task's own and its services' are, or are built on."""
+        spec, mapping = self.environment(task), self._mapping()
+        starts = [(each.image, each.build_context) for each in spec.services]
+        for image, context in [(spec.image, spec.build_context), *starts]:
+            if context is not None:
+                yield from base_images((context / "Dockerfile").read_text("utf-8"), mapping)
+            elif image is not None:
+                yield mapping.get(image, image)
+
+    def _unknown_hosts(self, tasks: Sequence[HarborTask]) -> Iterator[Lack]:
+        """Hosts that Dockerfiles name and nobody here knows; what they fetch may not matter."""
+        found: dict[str, list[str]] = {}
+        for task in tasks:
+            recipe = Path(task["context"]) / "Dockerfile"
+            for host in named_hosts(recipe) if task["context"] else ():
+                found.setdefault(host, []).append(task["id"])
+        if self.settings.repositories is not None:
+            found.pop(urlsplit(CODE_HOST).netloc, None)
+        for host in filter(unknown_host, sorted(found)):
+            what = f"something from {host} for their images"
+            remedy = "the name is not known here; --task NAME tries one all the same"
+            yield Lack(what, remedy, frozenset(found[host]), "doubt")
 
     def graded_in(self, task: HarborTask, start: StartEnvironment) -> JSON:
         separate = self._separate(task, self.environment(task))

@@ -9,7 +9,16 @@ import pytest
 
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.built import Built, build_failure
-from chimera.eval.kits.repositories.source import METADATA, Directory, GitRepository, base_tree
+from chimera.eval.kits.repositories.source import (
+    METADATA,
+    Directory,
+    FirstToBeHad,
+    GitRepository,
+    Patched,
+    SourceDistribution,
+    base_tree,
+    out_of_reach,
+)
 from chimera.eval.kits.repositories.virtualenvs import virtual_environment
 
 
@@ -87,3 +96,15 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
     assert failure in build_failure(tree.path)
     assert (tree.path / "made.py").exists() is (not failure)
+
+
+def test_a_source_that_cannot_be_fetched_is_known_beforehand(clone, tmp_path):
+    commit = git(clone, "rev-parse", "HEAD")
+    absent = GitRepository(f"file://{tmp_path}/none", commit)
+    released = SourceDistribution("thing==1.0")
+
+    assert out_of_reach(GitRepository(str(clone), commit)) is None
+    assert out_of_reach(GitRepository(f"file://{clone}", commit)) is None
+    assert out_of_reach(Patched(absent, ())) == f"file://{tmp_path}/none"
+    assert out_of_reach(FirstToBeHad(absent, released)) is None
+    assert out_of_reach(Directory(clone)) is None

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
-from chimera.eval.kits.task_folders.images import with_base_images
+from chimera.eval.kits.task_folders.images import (
+    base_images,
+    named_hosts,
+    unknown_host,
+    with_base_images,
+)
 from tests.eval.kits.task_folders.examples import write
 
 
@@ -21,3 +26,19 @@ def test_base_images_are_replaced_in_a_copy(tmp_path, monkeypatch):
         "FROM mine AS b\nFROM --platform=x yours\nCOPY --from=mine /x /\n"
     )
     assert (context / "Dockerfile").read_text().startswith("FROM a:1")
+
+
+def test_what_a_build_would_pull_and_ask_for(tmp_path):
+    recipe = tmp_path / "Dockerfile"
+    recipe.write_text(
+        "ARG BASE=debian\nFROM golang:1.22 AS build\n# curl https://commented.test/x\n"
+        "RUN curl https://files.test/a && git clone http://code.test/b.git\n"
+        "FROM --platform=linux/amd64 ubuntu:24.04\nCOPY --from=build /a /a\n"
+        "COPY --from=0 /b /b\nCOPY --from=tools.test/uv:1 /uv /uv\nFROM $BASE\nFROM scratch\n"
+    )
+
+    pulled = base_images(recipe.read_text(), {"ubuntu:24.04": "mine/ubuntu"})
+
+    assert pulled == ["golang:1.22", "mine/ubuntu", "tools.test/uv:1"]
+    assert named_hosts(recipe) == {"files.test", "code.test"}
+    assert not unknown_host("localhost")
