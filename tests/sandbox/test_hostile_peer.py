@@ -70,10 +70,13 @@ encoded = st.recursive(
     max_leaves=8,
 )
 names = st.sampled_from(["f", "math", "abs", "sorted", "len", "check", "data", "__builtins__", ""])
-errors = st.none() | st.tuples(
-    st.lists(st.sampled_from(["AssertionError", "StopIteration", "SystemExit", "E", 5])),
-    st.sampled_from(["", "x", "\ud800", None]),
-).map(list)
+kinds = st.lists(st.sampled_from(["AssertionError", "StopIteration", "SystemExit", "E", 5]))
+texts = st.sampled_from(["", "x", "\ud800", None])
+errors = (
+    st.none()
+    | st.tuples(kinds, texts).map(list)
+    | st.tuples(kinds, texts, encoded | st.lists(scalars, max_size=12)).map(list)
+)
 changes = st.just([]) | st.lists(st.tuples(st.integers(-1, 2), encoded).map(list)) | encoded
 
 

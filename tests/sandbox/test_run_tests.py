@@ -133,6 +133,18 @@ def test_the_judge_decides(program: str, tests: str, passed: bool, why: str) -> 
         ("class E(ValueError):\n    pass\ndef f():\n    raise E('m')", (
             "try:\n    f()\n    assert 0\nexcept ValueError as e:\n    assert str(e) == 'm'"
         )),
+        ("def f():\n    raise KeyError('x')", (
+            "try:\n    f()\n    assert 0\nexcept KeyError as e:\n    assert e.args == ('x',)"
+        )),
+        ("def f():\n    raise ValueError('m', 3, None)", (
+            "try:\n    f()\n    assert 0\nexcept ValueError as e:\n    assert e.args == ('m', 3, None)"
+        )),
+        ("def f():\n    raise ValueError", (
+            "try:\n    f()\n    assert 0\nexcept ValueError as e:\n    assert e.args == ()"
+        )),
+        ("def f():\n    raise ValueError([1])", (
+            "try:\n    f()\n    assert 0\nexcept ValueError as e:\n    assert e.args == ('[1]',)"
+        )),
         # Names.
         ("import math\ndef f():\n    return 1.0", "assert math.isclose(f(), 1)"),
         ("TABLE = {'a': 1}", "assert TABLE['a'] == 1"),

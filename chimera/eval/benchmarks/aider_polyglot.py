@@ -23,6 +23,7 @@ from chimera.environments.base import (
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError, UsageError
 from chimera.eval.benchmark import Lack, Preparation, StartEnvironment
+from chimera.eval.benchmarks._aider_polyglot.apart import Checks, checks_of
 from chimera.eval.benchmarks._aider_polyglot.attacks import attacks
 from chimera.eval.benchmarks._aider_polyglot.caches import is_ready, prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import (
@@ -285,8 +286,11 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         if same is not None:
             why = f"the files are {'' if same else 'not '}the expected ones"
             return _verdict(same, why, metrics, decided_by="diff")
+        if (verdict := self._apart(task, files, metrics)) is not None:
+            return verdict
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
+        metrics["process"] = "shared"
         run = self._run_form(task, files, env, Form(twin=False))
         verdict = _verdict_of_run(run, _declared(task), metrics)
         if not verdict.passed and self._needs_plain(task, env):
@@ -294,6 +298,36 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
                 run = self._run_form(task, files, fresh, Form(twin=False, plain=True))
             verdict = _verdict_of_run(run, _declared(task), metrics)
         return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+
+    def _apart(
+        self, task: PolyglotTask, files: Mapping[str, bytes], metrics: Mapping[str, JSON]
+    ) -> Verdict | None:
+        """The verdict by tests that never meet the solution; None where they have to."""
+        checks = self.checks_apart(task)
+        if checks is None:
+            return None
+        (name,) = task["editable"]
+        program = files.get(name, (Path(task["directory"]) / name).read_bytes())
+        found = checks.verdict(program.decode("utf-8", "surrogateescape"))
+        timed = int("time" in str(found.metrics["limit"]))
+        marks: dict[str, JSON] = {"process": "apart", "test_timeouts": timed}
+        why = found.why or f"{len(_declared(task))} tests passed"
+        return _verdict(
+            found.passed, why, {**found.metrics, **metrics, **marks}, evidence=found.evidence
+        )
+
+    def checks_apart(self, task: PolyglotTask) -> Checks | None:
+        """The tests of an exercise for a judge that the solution never meets; None where the
+        reference does not pass them so."""
+        gold = None if task.get("test_command") else self.gold(task)
+        single = len(task["editable"]) == len(task["tests"]) == 1
+        if task["language"] != "python" or gold is None or not single:
+            return None
+        (name,), (tests,) = task["editable"], task["tests"]
+        source = (Path(task["directory"]) / tests).read_text("utf-8")
+        reference = gold.files[name].decode()
+        checks = checks_of(source, PurePosixPath(name).stem, reference, task["timeout"])
+        return checks if checks is not None and checks.fit() else None
 
     def _needs_plain(self, task: PolyglotTask, env: ReopenedMachine) -> bool:
         """Whether the reference fails the rewritten tests too, but for the plain form."""

@@ -45,7 +45,7 @@ def serve(link: Link, source: bytes) -> None:
     except AnswerEnded:
         raise
     except BaseException as error:  # noqa: BLE001 - whatever it is, the judge hears of it
-        problem = described(error)
+        problem = described(error)[:2]
     link.names = names
     link.send(["loaded", problem])
     link.serve_forever()

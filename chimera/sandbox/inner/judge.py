@@ -153,7 +153,7 @@ def shared(program: bytes, request: dict[str, Any]) -> Report:
     try:
         exec(compile(program, "<answer>", "exec", dont_inherit=True), names)
     except BaseException as problem:  # noqa: BLE001 - whatever an answer raises is its failure
-        kinds, text = described(problem)
+        kinds, text, *_ = described(problem)
         report.update(why=f"the answer does not load: {kinds[0]}: {text}"[:500])
         return report
     if request.get("has_data"):
@@ -218,7 +218,7 @@ def run_calls(link: Link, request: dict[str, Any], report: Report) -> None:
                 link.broken.args = (report["why"],)
                 return
         except Exception as problem:  # noqa: BLE001 - this is how a call fails
-            names, text = described(problem)
+            names, text, *_ = described(problem)
             limit = limit_of(names, text)
             results.append(["error", f"{names[0]}: {text}", limit] if matches is None else False)
             said = text if names[0] == "AssertionError" and text else f"{names[0]}: {text}"

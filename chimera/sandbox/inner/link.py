@@ -17,11 +17,12 @@ import os
 import select
 import time
 import types
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any, NoReturn
 
 from .codec import (
     FLAT,
+    LONG_INTEGER,
     Decoder,
     Encoder,
     Malformed,
@@ -34,6 +35,7 @@ from .codec import (
 
 TEXT_LIMIT = 2000
 MOST_NAMES = 100  # of the classes of an exception
+MOST_ARGUMENTS = 10  # of an exception
 LARGEST_FRAME = 1 << 28
 LARGEST_CONVERSATION = 1 << 28
 FRAME_COST = 256  # what keeping a message costs beside its text
@@ -491,15 +493,29 @@ def waiting_time(waits: int) -> float:
 
 
 def check_error(error: Any) -> None:
-    """An error is the names of its classes and a text."""
-    names, text = error
-    if type(names) is not list or not names or type(text) is not str:
+    """An error is the names of its classes and a text, and its arguments if they are others."""
+    names, text, *others = error
+    if type(names) is not list or not names or type(text) is not str or len(others) > 1:
         raise Malformed("an error is names and a text")
     if len(names) > MOST_NAMES or any(type(n) is not str or len(n) > TEXT_LIMIT for n in names):
         raise Malformed("a name is a text, and not a long one")
+    if others and (type(others[0]) is not list or not are_plain(others[0])):
+        raise Malformed("arguments of an error are few, flat and short")
 
 
-def exception_from(operation: str, names: list[str], text: str) -> BaseException:
+def are_plain(arguments: Sequence[Any]) -> bool:
+    """Whether these can be the arguments of an exception on both sides."""
+    return len(arguments) <= MOST_ARGUMENTS and all(
+        type(each) in FLAT
+        and (type(each) is not str or len(each) <= TEXT_LIMIT)
+        and (type(each) is not int or abs(each) < LONG_INTEGER)
+        for each in arguments
+    )
+
+
+def exception_from(
+    operation: str, names: list[str], text: str, arguments: Sequence[Any] | None = None
+) -> BaseException:
     """The nearest built-in exception to one that was raised on the other side."""
     for name in names:
         kind = getattr(builtins, name, None)
@@ -513,20 +529,26 @@ def exception_from(operation: str, names: list[str], text: str) -> BaseException
             raised: Exception = kind(text[:TEXT_LIMIT])
         except TypeError:  # one that demands other arguments: its base will do
             continue
+        if arguments is not None:
+            raised.args = tuple(arguments)
         raised.add_note(f"{names[0]}: {text[:TEXT_LIMIT]}")
         return raised
     return AnswerExit(f"{names[0]}: {text[:TEXT_LIMIT]}")
 
 
 def described(problem: BaseException) -> list[Any]:
-    """[names of its classes, most special first; its message], for the other side."""
-    names = [each.__name__ for each in type(problem).__mro__ if each.__name__ != "object"]
+    """[names of its classes, most special first; its message; its arguments, where they are plain
+    and not the message alone], for the other side."""
+    names = [each.__name__[:100] for each in type(problem).__mro__ if each.__name__ != "object"]
     try:
         text = str(problem)[:TEXT_LIMIT]
         to_text(text)
     except BaseException:  # noqa: BLE001 - the answer's own __str__ may do anything
-        text = "(its message cannot be shown)"
-    return [[name[:100] for name in names], text]
+        return [names, "(its message cannot be shown)"]
+    arguments = list(problem.args)
+    if arguments == [text] or not are_plain(arguments):
+        return [names, text]
+    return [names, text, arguments]
 
 
 def said(problem: Exception) -> str:

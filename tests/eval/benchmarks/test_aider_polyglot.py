@@ -30,7 +30,9 @@ from tests.conftest import missing
 SLOW = {"cpp", "java"}
 STUB = "def double(number):\n    pass\n"
 GOLD = "def double(number):\n    return 2 * number\n"
-TESTS = """import unittest
+#: What imports `random` shares a process with the solution.
+TESTS = """import random
+import unittest
 from twice import double
 
 class TwiceTest(unittest.TestCase):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import os
 import tempfile
 import time
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import closing
 from dataclasses import dataclass, replace
 from functools import partial
@@ -193,7 +193,8 @@ def write_table(file: Path) -> tuple[int, int]:
     found = table()
     with tempfile.TemporaryDirectory(prefix="chimera-attack-") as folder:
         on_patches = patch_table(Path(folder))
-    file.write_text(f"{markdown(found)}\n{patch_markdown(on_patches)}", encoding="utf-8")
+    tables = [markdown(found), patch_markdown(on_patches), elsewhere_markdown()]
+    file.write_text("\n".join(tables), encoding="utf-8")
     outcomes = [each for row in (*found.values(), *on_patches.values()) for each in row.values()]
     broken = [each for each in outcomes if not each.startswith(("failed", "error"))]
     return len(outcomes), len(broken)
@@ -244,3 +245,45 @@ def markdown(found: dict[str, dict[str, str]]) -> str:
         lines.append(f"| {name} | {' | '.join(row.get(kind, '–') for kind in kinds)} |")
     counts = ", ".join(f"{sum(kind in row for row in found.values())} on {kind}" for kind in kinds)
     return "\n".join([*lines, "", f"{len(found)} attacks: {counts}.", ""])
+
+
+#: Attacks that are no answer to a small grader, and what tries them.
+ELSEWHERE: Mapping[str, str] = {
+    "answers where no namespaces are to be had": "tests/adversarial/test_without_namespaces.py",
+    "answers that evade a limit of time, memory, processes or files": (
+        "tests/adversarial/test_limits.py"
+    ),
+    "a peer that speaks the protocol and lies, by chance": "tests/sandbox/test_hostile_peer.py",
+    "replies and logs that take for ever to read": "tests/adversarial/test_growth.py",
+    "run files that are damaged, endless or bombs": "tests/adversarial/test_run_files.py",
+    "run files that ask for commands, paths, addresses and keys": "tests/cli/test_strangers_runs.py",
+    "data sets that bring pickles, bombs and paths": "tests/adversarial/test_datasets.py",
+    "controls of a terminal in foreign text": "tests/test_text.py",
+    "exercises in six languages: forged reports, replaced runners and assertions, what equals all": (
+        "tests/eval/benchmarks/test_aider_polyglot.py"
+    ),
+    "exercises in which one assertion of several is forged": (
+        "tests/eval/benchmarks/test_aider_polyglot_forgers.py"
+    ),
+    "exercises in Python, judged apart": "tests/eval/benchmarks/test_aider_polyglot_apart.py",
+    "tests that look at the state of a repository instead of calling it": (
+        "tests/eval/benchmarks/test_swt_bench.py"
+    ),
+    "interpreters, libraries and hooks that a root agent leaves for the verifier": (
+        "tests/eval/kits/task_folders/test_integrity.py"
+    ),
+}
+
+
+def elsewhere_markdown() -> str:
+    """The third table of docs/attacks.md."""
+    lines = [
+        "## Elsewhere",
+        "",
+        "Attacks that are no answer to a small grader; none may get through. `chimera attack",
+        "BENCHMARK` tries those that a benchmark brings along on its own tasks.",
+        "",
+        "| attack | tried by |",
+        "|---|---|",
+    ]
+    return "\n".join([*lines, *(f"| {what} | `{by}` |" for what, by in ELSEWHERE.items()), ""])

@@ -122,6 +122,7 @@ FORGED: dict[str, str] = {
     "forged-error-empty": forging("reply[2:4] = [None, [[], '']]"),
     "forged-error-and-value": forging("reply[3] = [['AssertionError'], '']"),
     "forged-error-impossible": forging("reply[2:4] = [None, [['UnicodeDecodeError'], '']]"),
+    "forged-error-arguments": forging("reply[2:4] = [None, [['ValueError'], '', [{'r': 0}, [1]]]]"),
     "forged-changes": forging("reply[4] = 7"),
     "forged-changes-elsewhere": forging("reply[4] = [[99, [1]], [0, [1]]]"),
     "forged-changes-unhashable": forging("reply[4] = [[0, [[1], [2]]], [1, [{'d': []}]]]"),

@@ -17,7 +17,13 @@ from chimera.eval.benchmarks.human_eval import HumanEval
 from chimera.eval.proof.attack.catalogue import KINDS, attacks
 from chimera.eval.proof.attack.host import HostWatch, own_processes, processes_left
 from chimera.eval.proof.attack.repositories import FIXTURES
-from chimera.eval.proof.attack.run import attack, markdown, outcome
+from chimera.eval.proof.attack.run import (
+    ELSEWHERE,
+    attack,
+    elsewhere_markdown,
+    markdown,
+    outcome,
+)
 from chimera.eval.proof.attack.targets import TARGETS
 from chimera.eval.values import Submission, Task, Verdict
 from chimera.sandbox import close_all, run_program, run_tests
@@ -97,6 +103,12 @@ def test_the_docs_have_every_patch_on_every_runner() -> None:
         for name, _ in fixture.attacks():
             outcome = rows[name].removesuffix(" |").split(" | ")[1 + runners.index(runner)]
             assert outcome.startswith("failed"), (runner, name, outcome)
+
+
+def test_the_docs_say_what_tries_the_other_attacks() -> None:
+    assert DOCS.read_text(encoding="utf-8").endswith(elsewhere_markdown())
+    for file in ELSEWHERE.values():
+        assert (DOCS.parents[1] / file).is_file(), file
 
 
 def test_a_table_shows_what_got_through() -> None:
