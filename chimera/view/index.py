@@ -29,8 +29,9 @@ from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, Stor
 from chimera.eval.values import ControlStatus
 from chimera.text import first_line
 from chimera.types import JSON
+from chimera.view import outcomes
 
-VERSION = 3
+VERSION = 4
 BATCH = 5000
 #: Reasons that are told apart; those beyond share one name.
 MOST_REASONS = 2000
@@ -63,6 +64,7 @@ CREATE TABLE trial (
 CREATE INDEX trial_of_task ON trial (task, sample);
 CREATE TABLE reason (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE kind (id INTEGER PRIMARY KEY, groups TEXT NOT NULL);
+{outcomes.SCHEMA}
 """
 _BATCH = """
 CREATE TEMP TABLE batch (
@@ -245,6 +247,7 @@ class Index:
             _empty(connection)
             self._read(connection, store, told)
         _keep(connection, {"controls": store.control_counts()})
+        outcomes.keep(connection)
         _keep(connection, {"summary": summarise(self), "state": state})
 
     def _read(

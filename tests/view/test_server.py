@@ -212,6 +212,10 @@ def test_controls_that_did_not_hold_come_first(get, runs):
         error = TrialError("environment", "no verdict: the reference answer does not pass")
         found = TrialControls("failed", identity="here")
         store.write(TrialRecord("graphs-0", 7, "d", error=error, control=found))
+    for _ in range(600):  # it is counted in the background
+        if get("/run/a/?format=json").json()["complete"]:
+            break
+        time.sleep(0.05)
     page = get("/run/a/rests").text
     data = get("/run/a/rests?format=json").json()
 
