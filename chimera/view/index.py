@@ -77,10 +77,10 @@ CREATE TEMP TABLE batch (
 _SUMS = (
     "trials", "passed", "failed", "errors", "unpriced", "cost", "seconds", "steps", "tokens",
 )  # fmt: skip
-#: The sums of a task over its trials.
+#: The sums of a task over its trials; `sum` of numbers that a stranger chose could overflow.
 _SUMMED = (
     "count(*), sum(status = 0), sum(status = 1), sum(status > 1), sum(cost IS NULL), total(cost), "
-    "total(seconds), sum(steps), sum(input_tokens + output_tokens)"
+    "total(seconds), total(steps), total(input_tokens + output_tokens)"
 )
 #: A number that changes when a trial is graded anew, or another is put in its place: an index whose
 #: marks do not add up to those of the run is made anew.
