@@ -61,9 +61,9 @@ def keep(connection: sqlite3.Connection) -> None:
     facts = {"names": names.hexdigest(), "shapes": list(codes), "kind": kind}
     kept = {
         "facts": msgspec.json.encode(facts),
-        "codes": array(kind, found).tobytes(),
-        "cost": cost.tobytes(),
-        "seconds": seconds.tobytes(),
+        "codes": array(kind, found),
+        "cost": cost,
+        "seconds": seconds,
     }
     connection.executemany("INSERT OR REPLACE INTO outcome VALUES (?, ?)", kept.items())
 
