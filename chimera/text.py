@@ -13,9 +13,13 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from itertools import islice
 from typing import Any, TypeVar
 
 ValueT = TypeVar("ValueT")
+#: The most characters of a name that somebody may have mistyped, and names it is compared with.
+MOST_TYPED = 200
+MOST_NEAR = 2000
 
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: Controls but line feed and tab, soft hyphen, marks and orders of writing direction, invisible
@@ -141,8 +145,14 @@ def bytes_text(number: int) -> str:
 
 
 def did_you_mean(name: str, known: Iterable[str], *, shown: str = "{}", near: float = 0.7) -> str:
-    """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing."""
-    spelled = {each.lower().replace("_", "-"): each for each in known}
+    """ "; did you mean 'x'?" for the known names that a mistyped one is near to, or nothing.
+
+    Nobody mistypes a long name, and comparing with a million would take minutes: those are left.
+    """
+    if len(name) > MOST_TYPED:
+        return ""
+    short = (each for each in islice(known, MOST_NEAR) if len(each) <= MOST_TYPED)
+    spelled = {each.lower().replace("_", "-"): each for each in short}
     found = get_close_matches(name.lower().replace("_", "-"), spelled, n=3, cutoff=near)
     names = " or ".join(repr(shown.format(spelled[each])) for each in found)
     return f"; did you mean {names}?" if found else ""

@@ -51,8 +51,19 @@ def command(*, runs: tuple[str, ...], kind: str, runs_dir: Path | None) -> None:
     table = table_of(found)
     for line in _lines(table, kind):
         echo(line)
+    for line in _notes(table):
+        echo(line, err=True)
+
+
+def _notes(table: Table) -> Iterator[str]:
+    """What the marks mean, and what the table does not show."""
+    shown = [run for _, runs in table.rows for run in runs if run is not None]
+    if any(run.errored or run.not_run for run in shown):
+        yield "!: some trials have no verdict; they count as not passed and widen the interval"
     if table.unlike:
-        echo("?: not the tasks, data set, grader or options of its column's first run", err=True)
+        yield "?: not the tasks, data set, grader or options of its column's first run"
+    if table.older:
+        yield f"not shown, since there is a newer run: {', '.join(map(one_line, table.older))}"
 
 
 def _directory(configured: Path | None) -> Path:

@@ -3,18 +3,19 @@
 from __future__ import annotations
 
 import math
-import sqlite3
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
-from itertools import combinations
-from pathlib import Path
+from itertools import chain, combinations, compress, islice
 from statistics import NormalDist
-from typing import Any, NamedTuple
+from typing import NamedTuple, TypeVar
 
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.types import JSON
-from chimera.view.grid import task_link, trials_of
+from chimera.view import outcomes
+from chimera.view.grid import names_of, task_link, trials_of
 from chimera.view.index import Index
 
 MOST_RUNS = 8
@@ -22,166 +23,144 @@ MOST_RUNS = 8
 MOST_RESAMPLED = 300
 ALPHA = 0.05
 _Z95 = NormalDist().inv_cdf(0.975)
+NumberT = TypeVar("NumberT", int, float)
 
-#: Comparisons whose counts are kept.
-MOST_KEPT = 32
-_kept: dict[tuple[tuple[Path, str], ...], list[Shape]] = {}
-#: What of the shared tasks is listed: those in which the runs differ, or …
-LISTS = ("flipped", "better", "worse", "none", "all")
-
-
-class Shape(NamedTuple):
-    """Tasks of which the same came, in each run; `spent` is the cost, the seconds and the trials
-    without a known cost of each run for all of them."""
-
-    rates: tuple[float, ...]
-    highest: tuple[float, ...]  # if all trials without a verdict had passed
-    errors: tuple[int, ...]
-    tasks: int
-    spent: tuple[float, ...]
-
-
-class Together:
-    """The indexes of several runs, joined by the names of their tasks."""
-
-    def __init__(self, indexes: Sequence[Index]) -> None:
-        self.indexes = tuple(indexes)
-        self._connection = sqlite3.connect(":memory:", check_same_thread=False, uri=True)
-        for place, index in enumerate(self.indexes):
-            self._connection.execute(f"ATTACH ? AS r{place}", (f"{index.path.as_uri()}?mode=ro",))
-        self._from = "r0.task t0 " + " ".join(
-            f"CROSS JOIN r{place}.task t{place} ON t{place}.{column} = t0.{column}"
-            for place in range(1, len(self.indexes))
-            for column in ["id" if self._is_aligned(place) else "name"]
-        )
-        self._shared = " AND ".join(f"t{place}.trials" for place in range(len(self.indexes)))
-
-    def close(self) -> None:
-        self._connection.close()
-
-    def _is_aligned(self, place: int) -> bool:
-        """Whether a run has the tasks of the first under the same numbers: the quicker way."""
-        query = (
-            f"SELECT EXISTS (SELECT 1 FROM r0.task a LEFT JOIN r{place}.task b ON b.id = a.id "
-            "WHERE b.name IS NOT a.name)"
-        )
-        return not self._connection.execute(query).fetchone()[0]
-
-    @cached_property
-    def shapes(self) -> list[Shape]:
-        """The shared tasks, counted by what came of them.
-
-        Kept until a run changes: a page and the next need not count a million tasks again.
-        """
-        key = tuple((index.path, repr(index.fact("state"))) for index in self.indexes)
-        if key not in _kept:
-            if len(_kept) >= MOST_KEPT:
-                _kept.clear()
-            _kept[key] = self._count()
-        return _kept[key]
-
-    def _count(self) -> list[Shape]:
-        runs = range(len(self.indexes))
-        columns = ", ".join(f"t{n}.passed, t{n}.trials, t{n}.errors" for n in runs)
-        sums = ", ".join(
-            f"total(t{n}.cost), total(t{n}.seconds), total(t{n}.unpriced)" for n in runs
-        )
-        query = (
-            f"SELECT {columns}, count(*), {sums} FROM {self._from} WHERE {self._shared} "
-            f"GROUP BY {columns}"
-        )
-        return [self._shape(row) for row in self._connection.execute(query)]
-
-    def _shape(self, row: Sequence[Any]) -> Shape:
-        end = 3 * len(self.indexes)
-        passed, trials, errors = row[:end:3], row[1:end:3], row[2:end:3]
-        return Shape(
-            tuple(c / n for c, n in zip(passed, trials, strict=True)),
-            tuple((c + e) / n for c, n, e in zip(passed, trials, errors, strict=True)),
-            tuple(errors),
-            row[end],
-            tuple(row[end + 1 :]),
-        )
-
-    def spent(self) -> list[dict[str, JSON]]:
-        """What each run took for the shared tasks; a cost of which a part is not known is not."""
-        found: list[dict[str, JSON]] = []
-        for run in range(len(self.indexes)):
-            cost, seconds, unpriced = (
-                math.fsum(shape.spent[3 * run + place] for shape in self.shapes)
-                for place in range(3)
-            )
-            errors = sum(shape.errors[run] * shape.tasks for shape in self.shapes)
-            known = None if unpriced else cost
-            found.append({"cost": known, "seconds": seconds, "errors": errors})
-        return found
-
-    def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
-        """One page of the shared tasks, those that differ most first."""
-        columns = [f"(t{n}.passed * 1.0 / t{n}.trials)" for n in range(len(self.indexes))]
-        where, arguments = f"{self._shared} AND {_condition(listed, columns)}", []
-        if text:
-            where += " AND instr(lower(t0.name), lower(?))"
-            arguments.append(text)
-        if text:
-            count = f"SELECT count(*) FROM {self._from} WHERE {where}"
-            (found,) = self._connection.execute(count, arguments).fetchone()
-        else:
-            found = sum(shape.tasks for shape in self.shapes if _LISTED[listed](shape.rates))
-        pages = max(1, -(-found // size))
-        page = min(page, pages)
-        ids = ", ".join(f"t{n}.id" for n in range(len(self.indexes)))
-        spread = f"max({', '.join(columns)}) - min({', '.join(columns)})"
-        query = (
-            f"SELECT t0.name, {ids}, {', '.join(columns)} FROM {self._from} WHERE {where} "
-            f"ORDER BY {spread} DESC, {columns[-1]} - {columns[0]}, t0.id LIMIT ? OFFSET ?"
-        )
-        rows = self._connection.execute(query, (*arguments, size, (page - 1) * size)).fetchall()
-        return {"found": found, "page": page, "pages": pages, "rows": self._listed(rows)}
-
-    def _listed(self, rows: Sequence[tuple[JSON, ...]]) -> list[JSON]:
-        runs = len(self.indexes)
-        samples = [
-            trials_of(index, [row[1 + place] for row in rows])
-            for place, index in enumerate(self.indexes)
-        ]
-        return [
-            {
-                "name": row[0],
-                "link": task_link(self.indexes[0], row[0]),
-                "runs": [
-                    {
-                        "rate": row[1 + runs + n],
-                        "samples": samples[n].get(row[1 + n], []),
-                        "link": task_link(index, row[0]),
-                    }
-                    for n, index in enumerate(self.indexes)
-                ],
-            }
-            for row in rows
-        ]
-
-
-def _condition(listed: str, rates: Sequence[str]) -> str:
-    """Which shared tasks a list is of. Better and worse are the last run's, against the first."""
-    most, least = f"max({', '.join(rates)})", f"min({', '.join(rates)})"
-    return {
-        "flipped": f"{most} > {least}",
-        "better": f"{rates[-1]} > {rates[0]}",
-        "worse": f"{rates[-1]} < {rates[0]}",
-        "none": f"{most} = 0",
-        "all": "true",
-    }[listed]
-
-
-#: The same of the rates themselves.
-_LISTED: Mapping[str, Callable[[Sequence[float]], bool]] = {
+#: What of the shared tasks is listed, by their rates in the runs: those in which the runs differ,
+#: those that the last passes more or less often than the first, those that none passes, or all.
+LISTS: Mapping[str, Callable[[Sequence[float]], bool]] = {
     "flipped": lambda rates: max(rates) > min(rates),
     "better": lambda rates: rates[-1] > rates[0],
     "worse": lambda rates: rates[-1] < rates[0],
     "none": lambda rates: max(rates) == 0,
     "all": lambda rates: True,
 }
+
+
+class Shape(NamedTuple):
+    """Tasks of which the same came, in each run."""
+
+    rates: tuple[float, ...]
+    highest: tuple[float, ...]  # if all trials without a verdict had passed
+    errors: tuple[int, ...]
+    unpriced: tuple[int, ...]
+    tasks: int
+
+    @property
+    def rank(self) -> tuple[float, float]:
+        """Where in a list such tasks stand: those that differ most first."""
+        return (min(self.rates) - max(self.rates), self.rates[-1] - self.rates[0])
+
+
+class Together:
+    """Several runs, joined by the names of their tasks.
+
+    A task is a place in the columns, which hold a code of what came of it in each run.
+    """
+
+    def __init__(self, indexes: Sequence[Index]) -> None:
+        self.indexes = tuple(indexes)
+        self._runs = [outcomes.read(index.rows) for index in self.indexes]
+        self._shared = self._shared_tasks()
+        self._columns = [self._of_shared(n, run.codes) for n, run in enumerate(self._runs)]
+
+    def _shared_tasks(self) -> list[list[int]] | None:
+        """Where in each run the shared tasks are; None where all have the same in one order."""
+        if len({run.names for run in self._runs}) == 1:
+            return None
+        sizes = [len(run.codes) for run in self._runs]
+        return outcomes.places_of_shared(
+            [outcomes.all_names(i.rows, n) for i, n in zip(self.indexes, sizes, strict=True)]
+        )
+
+    def _of_shared(self, run: int, column: Sequence[NumberT]) -> Sequence[NumberT]:
+        return column if self._shared is None else [column[n] for n in self._shared[run]]
+
+    def _number(self, run: int, place: int) -> int:
+        """The number of a shared task in the index of a run."""
+        return 1 + (place if self._shared is None else self._shared[run][place])
+
+    @cached_property
+    def _found(self) -> dict[tuple[int, ...], Shape]:
+        """The shared tasks that every run has trials of, counted by what came of them."""
+        found = {}
+        for codes, tasks in Counter(zip(*self._columns, strict=True)).items():
+            shapes = [run.shapes[code] for run, code in zip(self._runs, codes, strict=True)]
+            if all(shape.trials for shape in shapes):
+                found[codes] = Shape(
+                    tuple(shape.passed / shape.trials for shape in shapes),
+                    tuple((shape.passed + shape.errors) / shape.trials for shape in shapes),
+                    tuple(shape.errors for shape in shapes),
+                    tuple(shape.unpriced for shape in shapes),
+                    tasks,
+                )
+        return found
+
+    @property
+    def shapes(self) -> list[Shape]:
+        return list(self._found.values())
+
+    def spent(self) -> list[dict[str, JSON]]:
+        """What each run took for the shared tasks; a cost of which a part is not known is not."""
+        tried = [codes in self._found for codes in zip(*self._columns, strict=True)]
+        found: list[dict[str, JSON]] = []
+        for n, run in enumerate(self._runs):
+            cost, seconds = (
+                math.fsum(compress(self._of_shared(n, column), tried))
+                for column in (run.cost, run.seconds)
+            )
+            known = None if any(shape.unpriced[n] for shape in self.shapes) else cost
+            errors = sum(shape.errors[n] * shape.tasks for shape in self.shapes)
+            found.append({"cost": known, "seconds": seconds, "errors": errors})
+        return found
+
+    def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
+        """One page of the shared tasks, those that differ most first."""
+        ranked: dict[tuple[float, float], array[int]] = {}
+        listing = {
+            codes: ranked.setdefault(shape.rank, array("I"))
+            for codes, shape in self._found.items()
+            if LISTS[listed](shape.rates)
+        }
+        places: Iterable[tuple[int, tuple[int, ...]]] = enumerate(zip(*self._columns, strict=True))
+        if text:
+            query = "SELECT id FROM task WHERE instr(lower(name), lower(?))"
+            named = {number for (number,) in self.indexes[0].rows(query, (text,))}
+            places = (found for found in places if self._number(0, found[0]) in named)
+        for place, codes in places:
+            if codes in listing:
+                listing[codes].append(place)
+        found = sum(map(len, ranked.values()))
+        pages = max(1, -(-found // size))
+        page = min(page, pages)
+        in_order = chain.from_iterable(ranked[rank] for rank in sorted(ranked))
+        shown = list(islice(in_order, (page - 1) * size, page * size))
+        return {"found": found, "page": page, "pages": pages, "rows": self._rows(shown)}
+
+    def _rows(self, places: Sequence[int]) -> list[JSON]:
+        numbers = [
+            [self._number(run, place) for place in places] for run in range(len(self.indexes))
+        ]
+        names = names_of(self.indexes[0], numbers[0])
+        samples = [trials_of(*each) for each in zip(self.indexes, numbers, strict=True)]
+        rows: list[JSON] = []
+        for place, *here in zip(places, *numbers, strict=True):
+            if here[0] not in names or any(
+                n not in of for n, of in zip(here, samples, strict=True)
+            ):
+                continue  # a run is counted anew just now
+            name, codes = names[here[0]], tuple(column[place] for column in self._columns)
+            sides = zip(self._found[codes].rates, self.indexes, here, samples, strict=True)
+            rows.append(
+                {
+                    "name": name,
+                    "link": task_link(self.indexes[0], name),
+                    "runs": [
+                        {"rate": rate, "samples": of[number], "link": task_link(index, name)}
+                        for rate, index, number, of in sides
+                    ],
+                }
+            )
+        return rows
 
 
 def comparison(together: Together) -> dict[str, JSON]:
@@ -322,7 +301,8 @@ def _sentence(pair: Mapping[str, JSON]) -> str:
     seen = pair["detectable"]
     beyond = f"; so many tasks seldom show one below {seen * 100:.1f} points" if seen else ""
     errors = (
-        f" By what trials without a verdict were, {second} passed {least} to {most} points more."
+        f" Had all trials without a verdict passed, or failed, {second} would be {least} to {most} "
+        f"points from {first}."
         if least != most
         else ""
     )

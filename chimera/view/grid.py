@@ -183,6 +183,11 @@ def _row(task: dict[str, JSON], samples: list[JSON]) -> dict[str, JSON]:
     return {**task, "why": why, "samples": samples}
 
 
+def names_of(index: Index, tasks: Sequence[int]) -> dict[int, str]:
+    chosen = ", ".join(map(str, tasks))
+    return dict(index.rows(f"SELECT id, name FROM task WHERE id IN ({chosen})"))
+
+
 def trials_of(index: Index, tasks: Sequence[int]) -> dict[int, list[JSON]]:
     chosen = ", ".join(map(str, tasks))
     query = (

@@ -29,8 +29,9 @@ from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, Stor
 from chimera.eval.values import ControlStatus
 from chimera.text import first_line
 from chimera.types import JSON
+from chimera.view import outcomes
 
-VERSION = 3
+VERSION = 4
 BATCH = 5000
 #: Reasons that are told apart; those beyond share one name.
 MOST_REASONS = 2000
@@ -63,6 +64,7 @@ CREATE TABLE trial (
 CREATE INDEX trial_of_task ON trial (task, sample);
 CREATE TABLE reason (id INTEGER PRIMARY KEY, text TEXT NOT NULL);
 CREATE TABLE kind (id INTEGER PRIMARY KEY, groups TEXT NOT NULL);
+{outcomes.SCHEMA}
 """
 _BATCH = """
 CREATE TEMP TABLE batch (
@@ -75,10 +77,10 @@ CREATE TEMP TABLE batch (
 _SUMS = (
     "trials", "passed", "failed", "errors", "unpriced", "cost", "seconds", "steps", "tokens",
 )  # fmt: skip
-#: The sums of a task over its trials.
+#: The sums of a task over its trials; `sum` of numbers that a stranger chose could overflow.
 _SUMMED = (
     "count(*), sum(status = 0), sum(status = 1), sum(status > 1), sum(cost IS NULL), total(cost), "
-    "total(seconds), sum(steps), sum(input_tokens + output_tokens)"
+    "total(seconds), total(steps), total(input_tokens + output_tokens)"
 )
 #: A number that changes when a trial is graded anew, or another is put in its place: an index whose
 #: marks do not add up to those of the run is made anew.
@@ -245,6 +247,7 @@ class Index:
             _empty(connection)
             self._read(connection, store, told)
         _keep(connection, {"controls": store.control_counts()})
+        outcomes.keep(connection)
         _keep(connection, {"summary": summarise(self), "state": state})
 
     def _read(

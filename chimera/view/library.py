@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 import threading
 import time
 from collections.abc import Iterable, Iterator, Mapping
@@ -91,8 +92,8 @@ class Run:
             manifest = self.store.manifest()
             fresh = self._is_fresh(state) or self._counted(patience)
             summary = self.index.fact("summary")
-        except ChimeraError as error:
-            self._fault = (state, str(error))
+        except (ChimeraError, sqlite3.Error, ArithmeticError) as error:
+            self._fault = (state, str(error))  # whatever a file holds, it hides no other run
             return Known({}, None, fresh=False, counted=0.0, fault=str(error))
         share = min(1.0, self._done / max(1, self._last_trial))
         return Known(manifest, summary, fresh=fresh, counted=share)

@@ -46,7 +46,7 @@ def templates() -> Environment:
     made.filters |= {
         "percent": percent, "points": points, "money": money, "duration": duration, "when": when,
         "count": count, "highlight": highlight, "log": log, "short": short, "iso": iso,
-        "address": address, "mark": mark, "named": named,
+        "address": address, "mark": mark, "named": named, "chance": chance,
     }  # fmt: skip
     return made
 
@@ -68,6 +68,11 @@ def percent(share: float | None, digits: int = 1) -> str:
 
 def points(share: float) -> str:
     return f"{share * 100:+.1f}".replace("-", "−")
+
+
+def chance(p: float) -> str:
+    """A p-value, with its sign."""
+    return f"= {p:.4f}" if p >= 0.0001 else "< 0.0001"
 
 
 def money(cost: float | None) -> str:
@@ -97,7 +102,7 @@ def iso(moment: float | None) -> str:
 
 
 def count(number: float | None) -> str:
-    return "–" if number is None else f"{number:,.0f}".replace(",", "\u202f")
+    return "–" if number is None else f"{number:,.0f}"
 
 
 def short(number: float) -> str:

@@ -234,21 +234,17 @@ def compare_page(library: Library, query: Query) -> dict[str, JSON]:
     together = Together([run.index for run, _, _ in runs]) if ready else None
     listed = one(query, "list") if one(query, "list") in LISTS else "flipped"
     text, page = one(query, "text", 200), max(1, number(query, "page", 1))
-    try:
-        return {
-            "runs": heads,
-            "names": [chr(ord("A") + place) for place in range(len(heads))],
-            "picked": [("run", head["run"]) for head in heads],
-            "complete": all(head["complete"] for head in heads),
-            "cautions": cautions([(head, known) for _, known, head in runs]),
-            "comparison": comparison(together) if together else None,
-            "tasks": together.tasks(listed, text, page, _rows(heads)) if together else None,
-            "list": listed,
-            "text": text,
-        }
-    finally:
-        if together:
-            together.close()
+    return {
+        "runs": heads,
+        "names": [chr(ord("A") + place) for place in range(len(heads))],
+        "picked": [("run", head["run"]) for head in heads],
+        "complete": all(head["complete"] for head in heads),
+        "cautions": cautions([(head, known) for _, known, head in runs]),
+        "comparison": comparison(together) if together else None,
+        "tasks": together.tasks(listed, text, page, _rows(heads)) if together else None,
+        "list": listed,
+        "text": text,
+    }
 
 
 def cautions(runs: Sequence[tuple[Mapping[str, JSON], Known]]) -> list[str]:

@@ -196,13 +196,18 @@ def cost_and_rate(runs: Sequence[tuple[str, float, float, Sequence[float]]]) -> 
     """Runs by what a trial cost and how many passed: (name, cost, rate, interval)."""
     most = max(cost for _, cost, _, _ in runs) * 1.15 or 1.0
     body: list[Any] = _rates()
+    written: list[tuple[float, float]] = []
     for name, cost, rate, (low, high) in runs:
         x = LEFT + 12 + (WIDE - LEFT - RIGHT - 40) * cost / most
+        label, line = (_y(high) - 7, -12) if _y(high) > 2 * TOP else (_y(low) + 14, 12)
+        while any(abs(x - a) < 14 and abs(label - b) < 12 for a, b in written):
+            label += line
+        written.append((x, label))
         body.append(
             _markup('<line class="span" x1="{x:.1f}" x2="{x:.1f}" y1="{a:.1f}" y2="{b:.1f}"/>'
                     '<circle class="dot" cx="{x:.1f}" cy="{y:.1f}" r="5"/>'
-                    '<text class="name" x="{t:.1f}" y="{u:.1f}">{name}</text>',
-                    x=x, a=_y(low), b=_y(high), y=_y(rate), t=x + 9, u=_y(rate) + 4, name=name)
+                    '<text class="name middle" x="{x:.1f}" y="{u:.1f}">{name}</text>',
+                    x=x, a=_y(low), b=_y(high), y=_y(rate), u=label, name=name)
         )  # fmt: skip
     body.append(
         _markup('<text class="tick" x="{a}" y="{y}">$0 a trial</text>'

@@ -51,7 +51,6 @@ class Report:
             together = Together([run.index for run in self.runs])
             self.comparison = comparison(together)
             self.flipped = together.tasks("flipped", "", 1, size=MOST_FLIPPED)
-            together.close()
 
     @property
     def names(self) -> list[str]:

@@ -35,12 +35,15 @@ def made(tmp_path):
 
 
 def test_the_table_has_the_newest_run_of_each_cell(chimera, made):
-    lines = chimera("table").out.splitlines()
+    ran = chimera("table")
+    lines = ran.out.splitlines()
 
     assert lines[0].split() == ["b1", "b2"]
     assert lines[1].startswith("m/one    100.0% [34.2%, 100.0%]  50.0% [")
     assert lines[1].endswith("!")
     assert lines[2].split() == ["=two|_&", "0.0%", "[0.0%,", "79.3%]?", "–"]
+    assert "!: some trials have no verdict" in ran.err
+    assert "newer run: run-0\n" in ran.err
 
 
 @pytest.mark.parametrize(

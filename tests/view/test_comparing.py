@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import random
+
 import pytest
 
 from chimera.eval.runs.stats import compare_paired
@@ -117,6 +119,85 @@ def test_the_errors_of_a_run_conclude_nothing(of_letters, first, second, sure):
     assert ("could turn this" in pair["sentence"]) is not sure
     assert (told["best"] == [0, 1]) is not sure
     assert pair["bounds"][0] < pair["bounds"][1]
+
+
+def _written(path, trials):
+    with RunStore(path, create=True) as store:
+        store.add_tasks({"id": task, "prompt": "", "metadata": {}} for task in trials)
+        for task, passes in trials.items():
+            for sample, passed in enumerate(passes):
+                verdict, cost = Verdict(bool(passed)), 0.5 + passed
+                trial = TrialRecord(task, sample, "", verdict=verdict, cost=cost, duration=2.0)
+                store.write(trial)
+
+
+@pytest.mark.parametrize("other", ["the same", "another order", "other tasks", "nothing shared"])
+def test_runs_are_joined_by_the_names_of_their_tasks(tmp_path, other):
+    draw = random.Random(other)
+    names = [f"t{n}" for n in range(40)] + ["a\0b", "ü\n'\"", "\u202e", "x" * 4000]
+
+    def made(chosen):
+        return {name: [draw.randrange(2) for _ in range(draw.randrange(4))] for name in chosen}
+
+    first = made(names)
+    second = made(names)
+    if other == "another order":
+        second = dict(draw.sample(list(second.items()), len(second)))
+    elif other == "other tasks":
+        second = made(["new", *draw.sample(names, 30), "newer"])
+    elif other == "nothing shared":
+        second = made(["new", "newer"])
+    for name, trials in (("a", first), ("b", second)):
+        _written(tmp_path / f"{name}.chi", trials)
+    library = Library([tmp_path])
+    joined = Together([_index(library, name) for name in "ab"])
+    told, listed = comparison(joined), joined.tasks("all", "", 1, 100)
+    library.close()
+    shared = {t for t in first if first[t] and second.get(t)}
+    rates = {t: [sum(run[t]) / len(run[t]) for run in (first, second)] for t in shared}
+    costs = [sum(0.5 + p for t in shared for p in run[t]) for run in (first, second)]
+
+    assert told["tasks"] == listed["found"] == len(shared)
+    assert {r["name"]: [side["rate"] for side in r["runs"]] for r in listed["rows"]} == rates
+    assert [run["cost"] for run in told["runs"]] == pytest.approx(costs)
+    for row in listed["rows"]:
+        for side, run in zip(row["runs"], (first, second), strict=True):
+            seen = [trial["status"] == "passed" for trial in side["samples"]]
+            assert seen == [bool(passed) for passed in run[row["name"]]]
+    spread = [max(rates[r["name"]]) - min(rates[r["name"]]) for r in listed["rows"]]
+    assert spread == sorted(spread, reverse=True)
+
+
+def _index(library, name):
+    run = library.run(name)
+    assert run.known(60).fresh
+    return run.index
+
+
+def test_tasks_may_come_to_more_than_a_byte_can_tell(tmp_path):
+    shapes = [(trials, passed) for trials in range(1, 23) for passed in range(trials + 1)]
+    made = {f"{n} {passed}": [1] * passed + [0] * (n - passed) for n, passed in shapes}
+    for name in "ab":
+        _written(tmp_path / f"{name}.chi", made)
+    library = Library([tmp_path])
+    joined = Together([_index(library, name) for name in "ab"])
+    told = comparison(joined)
+    library.close()
+
+    assert told["tasks"] == told["agreeing"] == len(shapes) == 275
+    assert told["runs"][1]["cost"] == sum(n * 0.5 + passed for n, passed in shapes)
+
+
+def test_pages_of_a_list_are_parts_of_it_and_text_narrows_it(together):
+    _, joined = together((0.9, 1), (0.5, 1))
+    whole = [row["name"] for row in joined.tasks("all", "", 1, 50)["rows"]]
+    parts = [row["name"] for n in (1, 2, 3) for row in joined.tasks("all", "", n, 10)["rows"]]
+
+    assert parts == whole
+    assert {row["name"] for row in joined.tasks("all", "GRAPHS", 1, 50)["rows"]} == {
+        name for name in whole if "graphs" in name
+    }
+    assert joined.tasks("all", "absent", 9, 50)["rows"] == []
 
 
 def test_what_nobody_knows_the_cost_of_is_not_free(of_letters):

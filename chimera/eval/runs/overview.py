@@ -116,6 +116,8 @@ class Table:
     rows: tuple[tuple[str, tuple[RunSummary | None, ...]], ...]
     #: Runs that were not judged as the first one of their column was.
     unlike: tuple[str, ...] = ()
+    #: Runs that a newer one stands for.
+    older: tuple[str, ...] = ()
 
 
 def table_of(runs: Sequence[RunSummary]) -> Table:
@@ -134,4 +136,6 @@ def table_of(runs: Sequence[RunSummary]) -> Table:
         for run in runs_of_one
         if run is not None and first.setdefault(run.benchmark, run.basis) != run.basis
     ]
-    return Table(benchmarks, tuple(rows), tuple(unlike))
+    shown = set(map(id, cells.values()))
+    older = [run.run for run in runs if id(run) not in shown]
+    return Table(benchmarks, tuple(rows), tuple(unlike), tuple(older))

@@ -30,7 +30,14 @@ from chimera.eval.values import (
 )
 from chimera.providers.meter import Budget, CallRecord
 from chimera.providers.secrets import redact
-from chimera.text import did_you_mean, storable, storable_value, with_texts
+from chimera.text import (
+    MOST_NEAR,
+    did_you_mean,
+    one_line,
+    storable,
+    storable_value,
+    with_texts,
+)
 from chimera.types import JSON, Step, Usage
 
 RowT = TypeVar("RowT")
@@ -529,10 +536,13 @@ class RunStore:
         raise self._no_trial(task_id, sample)
 
     def _no_trial(self, task_id: str, sample: int) -> UsageError:
-        ids = [each for (each,) in self.rows(tuple[str], "SELECT DISTINCT task_id FROM trials")]
-        near = did_you_mean(task_id, ids) or (f"; an id looks like {ids[0]!r}" if ids else "")
-        where = "" if task_id in ids else near
-        return UsageError(f"{self.path} has no trial of task {task_id!r}, sample {sample}{where}")
+        query = f"SELECT DISTINCT task_id FROM trials LIMIT {MOST_NEAR}"
+        ids = [each for (each,) in self.rows(tuple[str], query)]
+        like = f"; an id looks like '{one_line(ids[0])}'" if ids else ""
+        known = list(self.rows(tuple[int], "SELECT 1 FROM trials WHERE task_id = ?", (task_id,)))
+        where = "" if known else did_you_mean(task_id, ids) or like
+        name = one_line(task_id)
+        return UsageError(f"{self.path} has no trial of task '{name}', sample {sample}{where}")
 
     def records(self, *, whole: bool = False) -> Iterator[TrialRecord]:
         """Stored trials, a page at a time; `whole` adds calls, evidence and the trajectory."""

@@ -136,7 +136,10 @@ def _score(record: TrialRecord) -> dict[str, JSON]:
 def _summary(sample: Mapping[str, JSON]) -> dict[str, JSON]:
     names = ("id", "epoch", "target", "model_usage", "started_at", "completed_at",
              "total_time", "working_time", "uuid")  # fmt: skip
-    scores = {name: {"value": score["value"]} for name, score in sample["scores"].items()}
+    scores = {
+        name: {"value": score["value"], "answer": score["answer"][:200]}
+        for name, score in sample["scores"].items()
+    }
     return {
         **{name: sample[name] for name in names},
         "input": str(sample["input"])[:1000],
