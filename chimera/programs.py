@@ -2,9 +2,13 @@
 
 from __future__ import annotations
 
+import os
+import re
 import shutil
 import subprocess
+from collections.abc import Iterator
 from functools import cache
+from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
 _QUESTIONS = {"go": "version", "tmux": "-V"}
@@ -28,3 +32,28 @@ def usable(program: str) -> str | None:
     except (OSError, subprocess.TimeoutExpired):
         return None
     return path if done.returncode == 0 else None
+
+
+@cache
+def find_python(version: str) -> Path | None:
+    """A Python of this `major.minor` on the PATH, of pyenv or of uv; None when there is none."""
+    for candidate in _interpreters(version):
+        words = [str(candidate), "--version"]
+        try:
+            said = subprocess.run(words, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+        except (OSError, subprocess.TimeoutExpired):
+            continue
+        # pyenv leaves proxies on the PATH for versions that it does not start
+        if re.match(rf"Python {re.escape(version)}\b", (said.stdout + said.stderr).decode()):
+            return candidate.resolve()
+    return None
+
+
+def _interpreters(version: str) -> Iterator[Path]:
+    """Where it may be, the newest first."""
+    if named := shutil.which(f"python{version}"):
+        yield Path(named)
+    pyenv = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
+    uv = Path("~/.local/share/uv/python").expanduser()
+    found = [*pyenv.glob(f"{version}.*"), *uv.glob(f"cpython-{version}.*")]
+    yield from (folder / "bin" / "python" for folder in sorted(found, reverse=True))

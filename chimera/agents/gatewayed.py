@@ -25,8 +25,10 @@ def forwarder_python(env: Machine) -> Sequence[str]:
 
 
 def put_file(env: Machine, path: str, text: str) -> None:
-    """Write a file anywhere inside, for its user alone."""
+    """Write a file anywhere inside, for its user alone; a script can be run."""
     script = 'umask 077 && mkdir -p "${0%/*}" && cat > "$0"'
+    if text.startswith("#!"):
+        script += ' && chmod 700 "$0"'
     written = env.run_command(["sh", "-c", script, path], stdin=text.encode())
     if not written.success:
         raise AgentError(f"{path} could not be written: {written.output}")

@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import importlib
-import shutil
-from dataclasses import replace
+from collections.abc import Sequence
 
 import click
 import msgspec
@@ -12,7 +11,7 @@ import msgspec
 from chimera.agents import AGENTS
 from chimera.agents.coding import CODING_AGENTS
 from chimera.agents.coding.base import CodingAgent
-from chimera.agents.coding.layers import PYTHON, Recipe
+from chimera.agents.coding.layers import Recipe
 from chimera.cli.options import json_option
 from chimera.cli.terminal import echo
 from chimera.environments import available
@@ -66,7 +65,7 @@ def list_agents(*, as_json: bool = False) -> None:
 def install(names: tuple[str, ...], version: str | None) -> None:
     """Install coding agents now, so that no run has to wait for it."""
     for name in names:
-        for recipe in recipes(name, version):
+        for recipe in agent_class(name).recipes(version):
             layer = recipe.layer()
             echo(f"{recipe.name} {recipe.version}: {layer.path}")
 
@@ -74,17 +73,10 @@ def install(names: tuple[str, ...], version: str | None) -> None:
 @command.command("doctor")
 def doctor() -> int:
     """Say what coding agents need of this machine and what is missing."""
-    wanted = {
-        "npm": shutil.which("npm") or "missing: apt install npm (claude-code, codex, …)",
-        **{backend: available(backend) or "can be used" for backend in ("bubblewrap", "docker")},
-    }
-    for name, state in wanted.items():
-        echo(f"  {name:<16} {state}")
+    for backend in ("bubblewrap", "docker"):
+        echo(f"  {backend:<16} {available(backend) or 'can be used'}")
     for name in CODING_AGENTS:
-        missing = [each.name for each in recipes(name, None) if each.installed() is None]
-        echo(
-            f"  {name:<16} " + (f"not installed yet: {', '.join(missing)}" if missing else "ready")
-        )
+        echo(f"  {name:<16} {readiness(agent_class(name).recipes())}")
     usable = any(available(backend) is None for backend in ("bubblewrap", "docker"))
     return ExitCode.DONE if usable else ExitCode.GATE
 
@@ -97,7 +89,11 @@ def agent_class(name: str) -> type[CodingAgent]:
     return found
 
 
-def recipes(name: str, version: str | None) -> list[Recipe]:
-    agent = agent_class(name)
-    own = agent.recipe if version is None else replace(agent.recipe, version=version)
-    return [own, *agent.runtimes, PYTHON]
+def readiness(recipes: Sequence[Recipe]) -> str:
+    """Whether all of it is installed, or can be."""
+    missing = [recipe for recipe in recipes if recipe.installed() is None]
+    lacking = [lack for recipe in missing if (lack := recipe.lacks()) is not None]
+    if lacking:
+        return f"cannot be installed here: it needs {lacking[0]}"
+    names = ", ".join(recipe.name for recipe in missing)
+    return f"not installed yet: {names}" if missing else "ready"

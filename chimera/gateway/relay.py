@@ -47,7 +47,7 @@ def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | 
         path = "chat/completions" if wire.name == "chat" else "responses"
         opener = {"authorization": f"Bearer {provider.api_key}"}
         return Upstream(f"{provider.base_url.rstrip('/')}/{path}", opener)
-    if type(provider) is GeminiProvider and wire.name == "gemini" and not provider.vertex:
+    if type(provider) is GeminiProvider and wire.name == "gemini":
         action = "streamGenerateContent?alt=sse" if stream else "generateContent"
         base = provider.base_url or ADDRESS
         address = f"{base.rstrip('/')}/v1beta/models/{provider.model}:{action}"

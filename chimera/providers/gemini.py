@@ -5,12 +5,12 @@ from __future__ import annotations
 import os
 import threading
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, ClassVar
 
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.http import client_settings
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import decoded, status_failure
+from chimera.providers.sdk import decoded, never_sent, status_failure
 from chimera.providers.settings import merge
 from chimera.providers.wire import gemini
 from chimera.types import JSON, Response
@@ -18,20 +18,23 @@ from chimera.types import JSON, Response
 ADDRESS = "https://generativelanguage.googleapis.com"
 INSTALL = "pip install 'chimera-eval[google]'"
 
-_clients: dict[tuple[int, str | None, str, bool], Any] = {}
+_clients: dict[tuple[int, str, str | None, str], Any] = {}
 _lock = threading.Lock()
 
 
 @dataclass(frozen=True, kw_only=True)
 class GeminiProvider(Provider):
-    """With `vertex`, Google Cloud's own access is used, by its usual variables and no key."""
-
     base_url: str | None = None
     api_key: str = field(default="", repr=False)
-    vertex: bool = False
+
+    protocols: ClassVar[tuple[str, ...]] = ("gemini", "chat")
 
     def __post_init__(self) -> None:
-        self.check_protocol("gemini", *(() if self.vertex else ("chat",)))
+        self.check_protocol(*self.protocols)
+
+    def start(self) -> None:
+        """Load what the first call would, once and not in every trial's thread at once."""
+        _ = self._client(), self.price()
 
     @property
     def endpoint(self) -> str:
@@ -49,7 +52,7 @@ class GeminiProvider(Provider):
         return self.price_override or table_price(self.model, self._address())
 
     def _address(self) -> str:
-        return self.base_url or ("https://aiplatform.googleapis.com" if self.vertex else ADDRESS)
+        return self.base_url or ADDRESS
 
     def _call(self, request: Request) -> Response:
         from google.genai import errors, types
@@ -77,6 +80,8 @@ class GeminiProvider(Provider):
 
     def _broken(self, error: Exception) -> Exception:
         """A fault below HTTP as one that can pass; anything else as it is."""
+        if not_sent := never_sent(self.name, error):
+            return not_sent
         kinds = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
         if not kinds & {"httpx", "httpx2", "httpcore", "requests"}:
             return error
@@ -87,7 +92,7 @@ class GeminiProvider(Provider):
     def _client(self) -> Any:
         """The one SDK client of an address and key in this process."""
         with _lock:
-            key = (os.getpid(), self.base_url, self.api_key, self.vertex)
+            key = (os.getpid(), type(self).__name__, self.base_url, self.api_key)
             if key not in _clients:
                 _clients[key] = self._new_client()
             return _clients[key]
@@ -101,6 +106,8 @@ class GeminiProvider(Provider):
             retry_options=types.HttpRetryOptions(attempts=1),
             client_args=client_settings(),
         )
-        if self.vertex:
-            return genai.Client(vertexai=True, http_options=once)
-        return genai.Client(api_key=self.api_key or "none", http_options=once)
+        return genai.Client(http_options=once, **self._access())
+
+    def _access(self) -> dict[str, Any]:
+        """What opens the service, as the SDK's client takes it."""
+        return {"api_key": self.api_key or "none"}

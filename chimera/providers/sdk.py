@@ -80,12 +80,21 @@ def talk(
             everywhere=not was_sent(error),
         ) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
-        raise CallFailed(
+        raise never_sent(name, error) or CallFailed(
             f"{name}: the answer was cut off: {type(error).__name__}: {error}",
             retryable=True,
             maybe_charged=True,
         ) from None
     return decoded(name, body)
+
+
+def never_sent(name: str, error: Exception) -> CallFailed | None:
+    """The failure of a call for which a cloud's library got no access; None: it was another."""
+    if not type(error).__module__.startswith(("google.auth", "botocore")):
+        return None
+    why = f"{name}: no access: {type(error).__name__}: {_shortened(str(error))}"
+    can_pass = getattr(error, "retryable", False) is True or "Transport" in type(error).__name__
+    return CallFailed(why, retryable=can_pass, everywhere=True)
 
 
 def status_failure(name: str, status: int, headers: Any, detail: object) -> CallFailed:

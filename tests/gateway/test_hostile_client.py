@@ -35,6 +35,11 @@ CONTENT: dict[str, dict[str, Any]] = {
 }
 
 
+def document(part: dict[str, Any]) -> dict[str, Any]:
+    """Anthropic's parts can hold others, at any depth."""
+    return {"type": "document", "source": {"type": "content", "content": [part]}}
+
+
 def ask(door: Any, spoken: str, body: dict[str, Any] | bytes, token: str = "") -> httpx.Response:
     content = body if isinstance(body, bytes) else json.dumps(CONTENT[spoken] | body).encode()
     bearer = {"authorization": f"Bearer {token or door.token}"}
@@ -54,6 +59,21 @@ def ask(door: Any, spoken: str, body: dict[str, Any] | bytes, token: str = "") -
         ("chat", {"base_url": "http://elsewhere"}, "base_url"),
         ("responses", {"tools": [{"type": "web_search"}]}, "web_search"),
         ("responses", {"tools": [{"type": "mcp", "server_url": "http://x"}]}, "mcp"),
+        (
+            "responses",
+            {"tools": [{"type": "namespace", "name": "x", "tools": [{"type": "web_search"}]}]},
+            "web_search",
+        ),
+        (
+            "responses",
+            {
+                "input": [
+                    {"type": "tool_search_output", "tools": [{"type": "mcp", "u": "http:"}]},
+                    {"role": "user", "content": "Well?"},
+                ]
+            },
+            "mcp",
+        ),
         ("responses", {"service_tier": "priority"}, "service_tier"),
         ("anthropic", {"tools": [{"type": "web_fetch_20250910"}]}, "web_fetch_20250910"),
         ("anthropic", {"mcp_servers": [{"url": "http://x"}]}, "mcp_servers"),
@@ -61,6 +81,26 @@ def ask(door: Any, spoken: str, body: dict[str, Any] | bytes, token: str = "") -
         (
             "anthropic",
             {"system": [{"type": "text", "text": "x", "cache_control": {"ttl": "1h"}}]},
+            "cache_control.ttl",
+        ),
+        (
+            "anthropic",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            document(
+                                {
+                                    "type": "text",
+                                    "text": "x",
+                                    "cache_control": {"type": "ephemeral", "ttl": "1h"},
+                                }
+                            )
+                        ],
+                    }
+                ]
+            },
             "cache_control.ttl",
         ),
         ("gemini", {"tools": [{"googleSearch": {}}]}, "googleSearch"),
@@ -96,6 +136,67 @@ def test_what_is_billed_apart_or_leads_out_is_withheld_and_said(
         ("chat", {"messages": [{"role": "user", "content": [{"image_url": {"url": "http://x"}}]}]}),
         ("chat", {"messages": [{"role": "user", "content": [{"file": {"file_id": "f"}}]}]}),
         ("anthropic", {"messages": [{"content": [{"type": "image", "source": {"type": "url"}}]}]}),
+        (
+            "responses",
+            {
+                "input": [
+                    {
+                        "type": "computer_call_output",
+                        "call_id": "c",
+                        "output": {"type": "computer_screenshot", "image_url": "http://x"},
+                    }
+                ]
+            },
+        ),
+        (
+            "chat",
+            {"messages": [{"role": "user", "content": [{"video_url": {"url": "http://x"}}]}]},
+        ),
+        (
+            "anthropic",
+            {
+                "messages": [
+                    {
+                        "role": "user",
+                        "content": [
+                            {
+                                "type": "tool_result",
+                                "tool_use_id": "t",
+                                "content": [
+                                    document(
+                                        {
+                                            "type": "image",
+                                            "source": {"type": "url", "url": "http://x"},
+                                        }
+                                    )
+                                ],
+                            }
+                        ],
+                    }
+                ]
+            },
+        ),
+        ("anthropic", {"system": [{"type": "image", "source": {"type": "file"}}]}),
+        (
+            "gemini",
+            {
+                "contents": [
+                    {
+                        "role": "user",
+                        "parts": [
+                            {
+                                "functionResponse": {
+                                    "name": "f",
+                                    "response": {},
+                                    "parts": [{"fileData": {"fileUri": "http://x"}}],
+                                }
+                            }
+                        ],
+                    }
+                ]
+            },
+        ),
+        ("gemini", {"systemInstruction": {"parts": [{"fileData": {"fileUri": "http://x"}}]}}),
         ("gemini", {"cachedContent": "cachedContents/1"}),
         ("gemini", {"contents": [{"parts": [{"fileData": {"fileUri": "http://x"}}]}]}),
     ],
@@ -105,6 +206,25 @@ def test_what_lies_elsewhere_is_refused(upstream, door, spoken: str, extra: dict
 
     assert ask(door(provider_of(service, spoken)), spoken, extra).status_code == 400
     assert service.seen == []
+
+
+def test_what_a_tool_said_or_was_told_is_no_reference(upstream, door):
+    said = {"fileData": "x", "source": {"type": "url"}}
+    gemini = {"contents": [
+        {"role": "user", "parts": [{"text": "Well?"}]},
+        {"role": "model", "parts": [{"functionCall": {"name": "f", "args": said}}]},
+        {"role": "user", "parts": [{"functionResponse": {"name": "f", "response": said}}]},
+    ]}  # fmt: skip
+    anthropic = {"messages": [
+        {"role": "user", "content": "Well?"},
+        {"role": "assistant", "content": [
+            {"type": "tool_use", "id": "t", "name": "f", "input": said}]},
+        {"role": "user", "content": [{"type": "tool_result", "tool_use_id": "t", "content": "x"}]},
+    ]}  # fmt: skip
+    for spoken, body in (("gemini", gemini), ("anthropic", anthropic)):
+        opened = door(provider_of(upstream(["Yes."]), spoken))
+
+        assert ask(opened, spoken, body).status_code == 200
 
 
 @pytest.mark.parametrize(

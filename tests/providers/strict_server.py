@@ -14,8 +14,11 @@ import threading
 from collections.abc import Callable, Sequence
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
+from urllib.parse import parse_qs
 
 STEPS = 30
+GOOGLE_TOKEN = "a-token-of-google"
+VERTEX = "/projects/p/locations/europe-west1/publishers/"
 DONE = "All done."
 Body = dict[str, Any]
 
@@ -346,6 +349,17 @@ def gemini(body: Body) -> Body:
     }
 
 
+def google_token(form: bytes) -> Body:
+    """The answer to a service account that has signed for itself.
+
+    https://developers.google.com/identity/protocols/oauth2/service-account#authorizingrequests
+    """
+    given = parse_qs(form.decode())
+    demand(given["grant_type"] == ["urn:ietf:params:oauth:grant-type:jwt-bearer"], "no grant")
+    demand(given["assertion"][0].count(".") == 2, "nothing is signed")
+    return {"access_token": GOOGLE_TOKEN, "expires_in": 3600, "token_type": "Bearer"}
+
+
 class StrictServer:
     """Answers on loopback until it is closed; `refusals` are the words it refused with."""
 
@@ -359,7 +373,8 @@ class StrictServer:
             protocol_version = "HTTP/1.1"
 
             def do_POST(self) -> None:
-                body = json.loads(self.rfile.read(int(self.headers["content-length"])))
+                content = self.rfile.read(int(self.headers["content-length"]))
+                body = google_token(content) if self.path == "/token" else json.loads(content)
                 outer.bodies.append(body)
                 outer.headers.append({k.lower(): v for k, v in self.headers.items()})
                 status, answer = outer.answer(self.path, body, self.headers)
@@ -387,7 +402,16 @@ class StrictServer:
                 {"model": "claude", **body}, ",".join(body.get("anthropic_beta", ()))
             ),
             ":generateContent": gemini,
+            # So has Vertex AI, which wants the version of the interface in the body.
+            ":rawPredict": lambda body: messages(
+                {"model": body["anthropic_version"], **body}, headers.get("anthropic-beta", "")
+            ),
+            "/token": lambda body: body,
         }
+        if "/publishers/" in path and (
+            VERTEX not in path or headers.get("authorization") != f"Bearer {GOOGLE_TOKEN}"
+        ):
+            return 401, {"error": {"message": f"no right to {path}", "status": "UNAUTHENTICATED"}}
         for ending, route in routes.items():
             if path.partition("?")[0].endswith(ending):
                 try:

@@ -259,12 +259,57 @@ def test_the_table_prices_what_is_written_into_a_cache():
         ("openai/gpt-5", ModelSettings(thinking_tokens=5), "--thinking-tokens"),
         ("claude-x", ModelSettings(protocol="chat"), "it has: messages"),
         ("azure/x", ModelSettings(), "AZURE_OPENAI_ENDPOINT"),
-        ("vertex/claude-x", ModelSettings(), "CLOUD_ML_REGION"),
+        ("vertex/claude-x", ModelSettings(), "GOOGLE_CLOUD_PROJECT"),
+        ("vertex/gemini-x", ModelSettings(protocol="chat"), "GOOGLE_CLOUD_PROJECT"),
     ],
 )
 def test_what_a_service_does_not_have_is_said(model: str, settings: ModelSettings, complaint: str):
     with pytest.raises(UsageError, match=complaint):
         create_provider(model, api_key=KEY, settings=settings)
+
+
+@pytest.mark.parametrize(
+    ("model", "complaint"),
+    [
+        ("vertex/claude-x", "gcloud auth application-default login"),
+        ("vertex/gemini-x", "GOOGLE_APPLICATION_CREDENTIALS"),
+        ("bedrock/anthropic.claude-x", "AWS_ACCESS_KEY_ID"),
+    ],
+)
+def test_a_cloud_without_credentials_is_told_before_anything_is_asked(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path, model: str, complaint: str
+):
+    for name, value in {
+        "HOME": str(tmp_path),
+        "NO_GCE_CHECK": "true",
+        "AWS_EC2_METADATA_DISABLED": "true",
+        "GOOGLE_CLOUD_PROJECT": "p",
+        "CLOUD_ML_REGION": "eu",
+    }.items():
+        monkeypatch.setenv(name, value)
+    for name in ("GOOGLE_APPLICATION_CREDENTIALS", "CLOUDSDK_CONFIG"):
+        monkeypatch.delenv(name, raising=False)
+
+    with pytest.raises(UsageError, match=complaint):
+        create_provider(model).start()
+
+
+@pytest.mark.parametrize(
+    ("location", "address"),
+    [
+        ("europe-west1", "https://europe-west1-aiplatform.googleapis.com"),
+        ("global", "https://aiplatform.googleapis.com"),
+        ("eu", "https://aiplatform.eu.rep.googleapis.com"),
+    ],
+)
+def test_googles_places_have_addresses_of_their_own(
+    monkeypatch: pytest.MonkeyPatch, location: str, address: str
+):
+    monkeypatch.setenv("GOOGLE_CLOUD_PROJECT", "p")
+    monkeypatch.setenv("GOOGLE_CLOUD_LOCATION", location)
+
+    for model in ("vertex/claude-x", "vertex/gemini-x"):
+        assert str(create_provider(model).identity()["base_url"]).startswith(address)
 
 
 @pytest.mark.parametrize(

@@ -13,4 +13,5 @@ CODING_AGENTS: Mapping[str, tuple[str, str]] = {
     "opencode": ("chimera.agents.coding.opencode:OpenCode", "opencode"),
     "aider": ("chimera.agents.coding.aider:Aider", "aider"),
     "mini-swe-agent": ("chimera.agents.coding.mini_swe_agent:MiniSWEAgent", "mini-swe-agent"),
+    "openhands": ("chimera.agents.coding.openhands:OpenHands", "OpenHands"),
 }

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chimera.agents.coding.base import CodingAgent, Launch
-from chimera.agents.coding.layers import Pip, module_command
+from chimera.agents.coding.base import Launch, PythonAgent
+from chimera.agents.coding.layers import Pip
 
 #: It works with the repository that is there, and makes none.
 WITHOUT_NEW_REPOSITORY = (
@@ -13,7 +13,7 @@ WITHOUT_NEW_REPOSITORY = (
 )
 
 
-class Aider(CodingAgent):
+class Aider(PythonAgent):
     name = "aider"
     recipe = Pip("aider", "0.86.2", "aider-chat", newest_python=(3, 12))
 
@@ -21,7 +21,7 @@ class Aider(CodingAgent):
         home = launch.home
         return [
             "sh", "-c", WITHOUT_NEW_REPOSITORY, "aider",
-            *module_command(launch.places["python"], launch.places["aider"], "aider"),
+            *self.recipe.command(launch.places, launch.home, "aider"),
             "--model", f"openai/{launch.model}",
             "--message-file", f"{home}/prompt.txt",
             "--yes-always", "--no-auto-commits", "--no-dirty-commits", "--no-gitignore",
@@ -33,7 +33,7 @@ class Aider(CodingAgent):
         ]  # fmt: skip
 
     def files(self, launch: Launch) -> Mapping[str, str]:
-        return {f"{launch.home}/prompt.txt": launch.prompt}
+        return {**super().files(launch), f"{launch.home}/prompt.txt": launch.prompt}
 
     def variables(self, launch: Launch) -> Mapping[str, str]:
         return {

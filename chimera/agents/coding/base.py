@@ -11,7 +11,7 @@ from typing import Any, ClassVar
 
 from chimera.agents.attended import run_attended
 from chimera.agents.base import BaseAgent
-from chimera.agents.coding.layers import PYTHON, Layer, Recipe
+from chimera.agents.coding.layers import LAUNCHER, PYTHON, Layer, Pip, Recipe
 from chimera.agents.gatewayed import forwarder_python, outcome, put_file, remove_path
 from chimera.environments.base import Environment, Machine, machine
 from chimera.errors import UsageError
@@ -52,8 +52,6 @@ class CodingAgent(BaseAgent):
 
     name: ClassVar[str]
     recipe: ClassVar[Recipe]
-    #: Layers that its program runs on.
-    runtimes: ClassVar[tuple[Recipe, ...]] = ()
     needs_environment = True
 
     def __post_init__(self) -> None:
@@ -68,7 +66,7 @@ class CodingAgent(BaseAgent):
     def variables(self, launch: Launch) -> Mapping[str, str]: ...
 
     def files(self, launch: Launch) -> Mapping[str, str]:
-        """Settings to be written before it starts: path → text."""
+        """Settings and scripts to be written before it starts: path → text."""
         return {}
 
     def stdin(self, launch: Launch) -> str:
@@ -80,13 +78,10 @@ class CodingAgent(BaseAgent):
 
     # --- what is not
 
-    def chosen_recipe(self) -> Recipe:
-        return self.recipe if self.version is None else replace(self.recipe, version=self.version)
-
     def identity(self) -> dict[str, JSON]:
         return {
             "agent": self.name,
-            "packages": [*self.chosen_recipe().packages],
+            "packages": [*self.recipes(self.version)[0].packages],
             "provider": self.provider.identity(),
             "arguments": list(self.arguments),
             "other_models": self.other_models,
@@ -96,8 +91,14 @@ class CodingAgent(BaseAgent):
     def providers(self) -> Sequence[Provider]:
         return (self.provider,)
 
+    @classmethod
+    def recipes(cls, version: str | None = None) -> list[Recipe]:
+        """Everything that must be installed: the program, and what it and the gateway run on."""
+        own = cls.recipe if version is None else replace(cls.recipe, version=version)
+        return list(dict.fromkeys([own, *own.runtimes(), PYTHON]))
+
     def layers(self) -> list[Layer]:
-        return [each.layer() for each in (self.chosen_recipe(), *self.runtimes, PYTHON)]
+        return [each.layer() for each in self.recipes(self.version)]
 
     def mounts(self) -> dict[str, str]:
         return {str(layer.path): layer.target for layer in self.layers()}
@@ -142,6 +143,15 @@ class CodingAgent(BaseAgent):
                 )
             places[layer.target.rpartition("/")[2]] = found[0]
         return places
+
+
+class PythonAgent(CodingAgent):
+    """One that is made of packages of PyPI."""
+
+    recipe: ClassVar[Pip]
+
+    def files(self, launch: Launch) -> Mapping[str, str]:
+        return {f"{launch.home}/{LAUNCHER}": self.recipe.launcher(launch.places)}
 
 
 def client_name(model: str) -> str:

@@ -6,7 +6,7 @@ import json
 from collections.abc import Mapping, Sequence
 
 from chimera.agents.coding.base import CodingAgent, Launch, last_object
-from chimera.agents.coding.layers import NODE, Npm, node_command
+from chimera.agents.coding.layers import Npm, node_command
 
 SETTINGS = {
     "security": {"auth": {"selectedType": "gemini-api-key"}},
@@ -18,8 +18,7 @@ SETTINGS = {
 
 class GeminiCLI(CodingAgent):
     name = "gemini-cli"
-    recipe = Npm("gemini-cli", "0.61.0", "@google/gemini-cli")
-    runtimes = (NODE,)
+    recipe = Npm("gemini-cli", "0.61.0", "@google/gemini-cli", on_node=True)
 
     def command(self, launch: Launch) -> Sequence[str]:
         program = f"{launch.places['gemini-cli']}/node_modules/@google/gemini-cli/bundle/gemini.js"

@@ -3,19 +3,22 @@ environment shows read-only."""
 
 from __future__ import annotations
 
+import json
 import os
 import platform
+import shlex
 import shutil
 import subprocess
 import sys
-import sysconfig
 from abc import ABC, abstractmethod
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
+from functools import cache
 from pathlib import Path
 
 from chimera.cache import digest, made, made_once
 from chimera.errors import UsageError
+from chimera.programs import find_python
 
 KIND = "agents"  # below the cache's directory
 INSIDE = "/opt/chimera"
@@ -23,6 +26,7 @@ INSTALL_SECONDS = 1200
 SHOWN_CHARACTERS = 1500
 NODE_VERSION = "22.23.3"
 ARCHITECTURES = {"x86_64": "x64", "aarch64": "arm64"}
+HERE = sys.version_info[:2]
 
 
 def architecture() -> str:
@@ -40,9 +44,6 @@ class Layer:
     path: Path
     target: str
 
-    def at(self, *, confined: bool) -> str:
-        return self.target if confined else str(self.path)
-
 
 @dataclass(frozen=True, slots=True)
 class Recipe(ABC):
@@ -58,6 +59,14 @@ class Recipe(ABC):
     @abstractmethod
     def _make(self, place: Path) -> None: ...
 
+    def lacks(self) -> str | None:
+        """What this machine must have to install it and does not; None: nothing."""
+        return None
+
+    def runtimes(self) -> Sequence[Recipe]:
+        """Layers that it runs on."""
+        return ()
+
     @property
     def entry(self) -> str:
         return f"{self.name}-{digest(type(self).__name__, list(self.packages), platform.machine())}"
@@ -67,6 +76,9 @@ class Recipe(ABC):
 
     def layer(self) -> Layer:
         """The installed layer, made now if it is not there."""
+        lacking = None if self.installed() else self.lacks()
+        if lacking is not None:
+            raise UsageError(f"{self.name} {self.version} needs {lacking}")
         return Layer(made_once(KIND, self.entry, self._make), f"{INSIDE}/{self.name}")
 
 
@@ -75,68 +87,69 @@ class Npm(Recipe):
     """Packages of npm, without the scripts that they would run."""
 
     package: str
-    also: tuple[str, ...] = ()
+    on_node: bool = False  # it brings no runtime of its own
 
     @property
     def packages(self) -> Sequence[str]:
-        return (f"{self.package}@{self.version}", *self.also)
+        return (f"{self.package}@{self.version}",)
+
+    def runtimes(self) -> Sequence[Recipe]:
+        return (NODE,) if self.on_node else ()
+
+    def lacks(self) -> str | None:
+        return None if shutil.which("npm") else "npm: apt install npm"
 
     def _make(self, place: Path) -> None:
-        npm_install(self.name, self.packages, place)
+        words = ["npm", "install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund"]
+        _install(self.name, [*words, f"--prefix={place}", *self.packages], place)
 
 
 @dataclass(frozen=True, slots=True)
-class NodeRuntime(Recipe):
+class NodeRuntime(Npm):
     """Node itself, as the registry of npm has it."""
 
     @property
     def packages(self) -> Sequence[str]:
-        return (f"node-linux-{architecture()}@{self.version}",)
-
-    def _make(self, place: Path) -> None:
-        npm_install(self.name, self.packages, place)
-
-
-@dataclass(frozen=True, slots=True)
-class Pip(Recipe):
-    """Packages of PyPI for the interpreter of `python_layer`."""
-
-    package: str
-    also: tuple[str, ...] = ()
-    newest_python: tuple[int, int] = (3, 99)
-
-    @property
-    def packages(self) -> Sequence[str]:
-        python = "python{}.{}".format(*sys.version_info[:2])
-        return (f"{self.package}=={self.version}", *self.also, python)
-
-    def _make(self, place: Path) -> None:
-        if sys.version_info[:2] > self.newest_python:
-            newest = "{}.{}".format(*self.newest_python)
-            raise UsageError(f"{self.name} {self.version} needs Python {newest} or older")
-        words = [sys.executable, "-m", "pip", "install", "--disable-pip-version-check", "--quiet"]
-        _install(self.name, [*words, f"--target={place}", *self.packages[:-1]], place)
+        return (f"{self.package}-{architecture()}@{self.version}",)
 
 
 @dataclass(frozen=True, slots=True)
 class Interpreter(Recipe):
-    """This very Python with all libraries it needs, so that it runs in any image of Linux."""
+    """A Python of this machine with all libraries it needs, so that it runs in any image of Linux;
+    the one that runs this, where its version is asked for."""
 
     @property
     def packages(self) -> Sequence[str]:
-        return (sys.version, sys.base_prefix, "with compiled modules")
+        facts = _facts(self.executable or "")
+        return (facts.get("version", ""), facts.get("prefix", ""), "with compiled modules")
+
+    @property
+    def executable(self) -> str | None:
+        """Where it is on this machine, if it is."""
+        if self.version == "{}.{}".format(*HERE):
+            return sys.executable
+        found = find_python(self.version)
+        return None if found is None else str(found)
+
+    def lacks(self) -> str | None:
+        if self.executable is not None:
+            return None
+        return (
+            f"Python {self.version}, which is not on this machine: install it so that "
+            f"`python{self.version}` runs (pyenv install {self.version}, uv python install "
+            f"{self.version}, or your system's package)"
+        )
 
     def _make(self, place: Path) -> None:
-        library = f"python{sys.version_info[0]}.{sys.version_info[1]}"
-        binary = Path(getattr(sys, "_base_executable", "") or sys.executable).resolve()
+        facts = _facts(self.executable or "")
+        library = f"python{self.version}"
         for directory in ("bin", "lib"):
             (place / directory).mkdir()
-        shutil.copy2(binary, place / "bin" / "python3")
+        shutil.copy2(Path(facts["binary"]).resolve(), place / "bin" / "python3")
         skipped = shutil.ignore_patterns(
             "site-packages", "dist-packages", "test", "tests", "idlelib", "config-*"
         )
-        standard = Path(sysconfig.get_path("stdlib", vars={"base": sys.base_prefix}))
-        shutil.copytree(standard, place / "lib" / library, ignore=skipped, symlinks=True)
+        shutil.copytree(facts["library"], place / "lib" / library, ignore=skipped, symlinks=True)
         (place / "lib" / library / "site-packages").mkdir(exist_ok=True)
         needed = [place / "bin" / "python3", *(place / "lib" / library).rglob("*.so")]
         (place / "libraries").mkdir()
@@ -144,14 +157,59 @@ class Interpreter(Recipe):
             shutil.copy2(source, place / "libraries" / name)
 
 
-PYTHON = Interpreter("python", "{}.{}".format(*sys.version_info[:2]))
-NODE = NodeRuntime("node", NODE_VERSION)
+@dataclass(frozen=True, slots=True)
+class Pip(Recipe):
+    """Packages of PyPI, for the Python that runs this where they are for it; otherwise for the
+    nearest that they are for."""
+
+    package: str
+    also: tuple[str, ...] = ()
+    oldest_python: tuple[int, int] = (3, 0)
+    newest_python: tuple[int, int] = (3, 99)
+
+    @property
+    def python(self) -> Interpreter:
+        version = "{}.{}".format(*min(max(HERE, self.oldest_python), self.newest_python))
+        return PYTHON if version == PYTHON.version else Interpreter(f"python{version}", version)
+
+    @property
+    def packages(self) -> Sequence[str]:
+        return (f"{self.package}=={self.version}", *self.also, f"python{self.python.version}")
+
+    def lacks(self) -> str | None:
+        return self.python.lacks()
+
+    def runtimes(self) -> Sequence[Recipe]:
+        return (self.python,)
+
+    def command(self, places: Mapping[str, str], home: str, module: str) -> list[str]:
+        """A module of these packages, run by their interpreter; `places` are of the layers, and
+        `home` is where `launcher` was put."""
+        python = python_command(places[self.python.name])
+        words = (places[self.name], f"{home}/{LAUNCHER}", module)
+        return [*python, "-I", "-c", RUN_MODULE, *words]
+
+    def launcher(self, places: Mapping[str, str]) -> str:
+        """What the module takes for its interpreter, to run others of the packages by."""
+        python = shlex.join(python_command(places[self.python.name]))
+        packages = shlex.quote(places[self.name])
+        return f'#!/bin/sh\nPYTHONPATH={packages} exec {python} -s "$@"\n'
+
+    def _make(self, place: Path) -> None:
+        words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        words += ["--python", self.python.executable or "", "install", f"--target={place}"]
+        _install(self.name, [*words, *self.packages[:-1]], place)
+
+
+PYTHON = Interpreter("python", "{}.{}".format(*HERE))
+NODE = NodeRuntime("node", NODE_VERSION, "node-linux")
+LAUNCHER = "python3"
 #: Runs a module of the packages at argv[1], and shows neither them nor itself to its children.
 RUN_MODULE = """\
 import runpy, site, sys
-packages, module = sys.argv[1:3]
+packages, sys.executable, module = sys.argv[1:4]
 site.addsitedir(packages)
-del sys.argv[1:3]
+del sys.argv[1:4]
 runpy.run_module(module, run_name="__main__", alter_sys=True)
 """
 
@@ -163,11 +221,6 @@ def python_command(place: str) -> list[str]:
             f"{place}/bin/python3"]  # fmt: skip
 
 
-def module_command(python: str, packages: str, module: str) -> list[str]:
-    """A module of a layer of packages, run by the interpreter of another."""
-    return [*python_command(python), "-I", "-c", RUN_MODULE, packages, module]
-
-
 def node_command(place: str) -> list[str]:
     return [f"{place}/node_modules/node-linux-{architecture()}/bin/node"]
 
@@ -175,12 +228,28 @@ def node_command(place: str) -> list[str]:
 LOADERS = {"x64": "ld-linux-x86-64.so.2", "arm64": "ld-linux-aarch64.so.1"}
 
 
-def npm_install(name: str, packages: Sequence[str], place: Path) -> None:
-    npm = shutil.which("npm")
-    if npm is None:
-        raise UsageError(f"installing {name} needs npm (apt install npm)")
-    words = [npm, "install", "--ignore-scripts", "--omit=dev", "--no-audit", "--no-fund"]
-    _install(name, [*words, f"--prefix={place}", *packages], place)
+#: What a layer needs to know of an interpreter.
+FACTS = """\
+import json, sys, sysconfig
+binary = getattr(sys, "_base_executable", "") or sys.executable
+library = sysconfig.get_path("stdlib", vars={"base": sys.base_prefix})
+facts = {"version": sys.version, "prefix": sys.base_prefix, "binary": binary, "library": library}
+print(json.dumps(facts))
+"""
+
+
+@cache
+def _facts(executable: str) -> dict[str, str]:
+    """Empty of one that is not there."""
+    if not executable:
+        return {}
+    words = [executable, "-I", "-c", FACTS]
+    try:
+        said = subprocess.run(words, capture_output=True, text=True, check=True, timeout=60).stdout
+    except (OSError, subprocess.SubprocessError) as error:
+        raise UsageError(f"{executable} cannot be used: {error}") from None
+    facts: dict[str, str] = json.loads(said)
+    return facts
 
 
 def _libraries(programs: Sequence[Path]) -> dict[str, Path]:

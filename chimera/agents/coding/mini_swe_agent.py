@@ -4,18 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 
-from chimera.agents.coding.base import CodingAgent, Launch
-from chimera.agents.coding.layers import Pip, module_command
+from chimera.agents.coding.base import Launch, PythonAgent
+from chimera.agents.coding.layers import Pip
 
 
-class MiniSWEAgent(CodingAgent):
+class MiniSWEAgent(PythonAgent):
     name = "mini-swe-agent"
     recipe = Pip("mini-swe-agent", "2.4.6", "mini-swe-agent", also=("mcp",))
 
     def command(self, launch: Launch) -> Sequence[str]:
-        python, packages = launch.places["python"], launch.places["mini-swe-agent"]
         return [
-            *module_command(python, packages, "minisweagent.run.mini"),
+            *self.recipe.command(launch.places, launch.home, "minisweagent.run.mini"),
             "-m", f"openai/{launch.model}", "-t", launch.prompt, "-y", "--exit-immediately",
             "-o", f"{launch.home}/trajectory.json",
         ]  # fmt: skip

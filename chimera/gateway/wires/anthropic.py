@@ -13,6 +13,7 @@ from chimera.gateway.wires.base import (
     OfferedTool,
     Wire,
     cut_off,
+    every_object,
     limit,
     mapping,
     new_id,
@@ -36,6 +37,7 @@ FIELDS = frozenset({
 #: How the types of tools begin that Anthropic describes and the client runs, and of the search for
 #: tools, which leads nowhere else.
 CLIENT_TOOLS = re.compile("(custom|(bash|text_editor|computer|memory|tool_search_tool)_.*)")
+MARKED = ("messages", "system", "tools")  # where marks for the cache can stand
 TEXT_OF_BLOCKS = ("text", "thinking", "signature")
 
 
@@ -44,6 +46,8 @@ class AnthropicWire(Wire):
     codec: ClassVar[Any] = messages
     conversation = "messages"
     fields = FIELDS
+    instructions = ("system",)
+    own_data = frozenset({"input"})
     passed_headers = ("anthropic-version", "anthropic-beta")
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -62,12 +66,9 @@ class AnthropicWire(Wire):
             stop=texts(body.get("stop_sequences")),
         )
 
-    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
-        return any(
-            block.get("type") == "container_upload"
-            or mapping(block.get("source")).get("type") in ("url", "file")
-            for block in _blocks(body)
-        )
+    def is_reference(self, part: dict[str, Any]) -> bool:
+        source = mapping(part.get("source")).get("type")
+        return part.get("type") == "container_upload" or source in ("url", "file")
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         kind = tool.get("type")
@@ -77,7 +78,8 @@ class AnthropicWire(Wire):
         """Writing into the cache for an hour is dearer than the price that is known: it is done
         for the usual time."""
         kept, withheld = super().passed(body)
-        marked = [mapping(block.get("cache_control")) for block in [kept, *_blocks(kept)]]
+        blocks = every_object({name: kept[name] for name in kept if name in MARKED}, self.own_data)
+        marked = [mapping(block.get("cache_control")) for block in [kept, *blocks]]
         longer = [mark for mark in marked if mark.pop("ttl", "5m") != "5m"]
         return kept, withheld + ["cache_control.ttl"] * bool(longer)
 
@@ -166,12 +168,3 @@ class AnthropicWire(Wire):
     def error(self, status: int, kind: str, message: str) -> dict[str, JSON]:
         name = ERRORS.get(status, "api_error")
         return {"type": "error", "error": {"type": name, "message": message}}
-
-
-def _blocks(body: Mapping[str, Any]) -> list[dict[str, Any]]:
-    """All blocks of a request, and its tools, which can be marked for the cache as well."""
-    content = [
-        block for turn in objects(body.get("messages")) for block in objects(turn.get("content"))
-    ]
-    inner = [each for block in content for each in objects(block.get("content"))]
-    return [*objects(body.get("system")), *objects(body.get("tools")), *content, *inner]

@@ -79,9 +79,20 @@ class Wire(ABC):
         except (CallFailed, TypeError, ValueError, KeyError, AttributeError) as error:
             raise Malformed(f"the request cannot be read: {error}") from None
 
-    @abstractmethod
+    #: Parts of a conversation that are data of the client's own, in which any word may stand.
+    own_data: ClassVar[frozenset[str]] = frozenset()
+
     def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
         """Whether the service would have to fetch a part of the conversation."""
+        said = {name: body.get(name) for name in (self.conversation, *self.instructions)}
+        return any(self.is_reference(part) for part in every_object(said, self.own_data))
+
+    #: Where else than in the conversation such parts can stand.
+    instructions: ClassVar[tuple[str, ...]] = ()
+
+    @abstractmethod
+    def is_reference(self, part: dict[str, Any]) -> bool:
+        """Whether a part of a conversation, wherever it stands, names what the service fetches."""
 
     @abstractmethod
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
@@ -92,13 +103,26 @@ class Wire(ABC):
         kept = {name: value for name, value in body.items() if name in self.fields}
         withheld = [name for name in body if name not in self.fields]
         if kept.get("tools"):
-            tools = objects(kept["tools"])
-            kept["tools"] = [tool for tool in tools if self.runs_at_client(tool)]
-            others = [tool for tool in tools if not self.runs_at_client(tool)]
-            withheld += [str(tool.get("type") or next(iter(tool), "tool")) for tool in others]
+            kept["tools"], others = self.client_tools(objects(kept["tools"]))
+            withheld += others
             if not kept["tools"]:
                 kept = {name: kept[name] for name in kept if name not in ("tools", "tool_choice")}
         return kept, withheld
+
+    def client_tools(self, tools: list[dict[str, Any]]) -> tuple[list[JSON], list[str]]:
+        """Those that run at the client, also of groups of tools, and the names of the others."""
+        kept: list[JSON] = []
+        others: list[str] = []
+        for tool in tools:
+            if not self.runs_at_client(tool):
+                others.append(str(tool.get("type") or next(iter(tool), "tool")))
+            elif "tools" in tool:
+                inner, more = self.client_tools(objects(tool["tools"]))
+                kept.append({**tool, "tools": inner})
+                others += more
+            else:
+                kept.append(tool)
+        return kept, others
 
     @abstractmethod
     def settings(self, body: Mapping[str, Any]) -> Asked:
@@ -173,6 +197,24 @@ def cut_off() -> CallFailed:
 def new_id(prefix: str) -> str:
     """A name that no other reply has: clients take two of one name for parts of the same."""
     return f"{prefix}{secrets.token_hex(12)}"
+
+
+def every_object(value: object, left_out: frozenset[str] = frozenset()) -> Iterator[dict[str, Any]]:
+    """All JSON objects of a value at any depth, but for those under these names."""
+    rest = [value]
+    while rest:
+        each = rest.pop()
+        if isinstance(each, dict):
+            yield each
+            rest += [inner for name, inner in each.items() if name not in left_out]
+        elif isinstance(each, list):
+            rest += each
+
+
+def is_address(value: object) -> bool:
+    """Whether a link, plain or in an object, is no data."""
+    link = value.get("url") if isinstance(value, dict) else value
+    return link is not None and not str(link).startswith("data:")
 
 
 def mapping(value: object) -> dict[str, Any]:

@@ -13,6 +13,7 @@ from chimera.gateway.wires.base import (
     OfferedTool,
     Wire,
     cut_off,
+    is_address,
     limit,
     mapping,
     new_id,
@@ -60,12 +61,10 @@ class ChatWire(Wire):
             stop=texts(body.get("stop")),
         )
 
-    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
-        return any(
-            _is_address(part.get("image_url")) or mapping(part.get("file")).get("file_id")
-            for message in objects(body.get("messages"))
-            for part in objects(message.get("content"))
-        )
+    def is_reference(self, part: dict[str, Any]) -> bool:
+        """Servers of one's own also take `video_url` and `audio_url`."""
+        links = [part[name] for name in part if name.endswith("_url")]
+        return any(map(is_address, links)) or part.get("file_id") is not None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
@@ -140,11 +139,6 @@ class ChatWire(Wire):
         ended = {"index": 0, "delta": {}, "finish_reason": choice["finish_reason"]}
         yield "", {**head, "choices": [ended]}
         yield "", {**head, "choices": [], "usage": reply["usage"]}
-
-
-def _is_address(image: object) -> bool:
-    url = image.get("url") if isinstance(image, dict) else image
-    return url is not None and not str(url).startswith("data:")
 
 
 def _add(

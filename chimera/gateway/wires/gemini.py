@@ -41,6 +41,8 @@ class GeminiWire(Wire):
     conversation = "contents"
     fields = FIELDS
     refused = ("cachedContent", "cached_content")
+    instructions = ("systemInstruction",)
+    own_data = frozenset({"args", "response"})
 
     def settings(self, body: Mapping[str, Any]) -> Asked:
         settings = mapping(body.get("generationConfig"))
@@ -59,13 +61,8 @@ class GeminiWire(Wire):
             stop=texts(settings.get("stopSequences")),
         )
 
-    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
-        parts = [
-            part
-            for content in objects(body.get("contents"))
-            for part in objects(content.get("parts"))
-        ]
-        return any("fileData" in part or "file_data" in part for part in parts)
+    def is_reference(self, part: dict[str, Any]) -> bool:
+        return "fileData" in part or "file_data" in part
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return set(tool) == {"functionDeclarations"}

@@ -14,6 +14,7 @@ from chimera.gateway.wires.base import (
     OfferedTool,
     Wire,
     cut_off,
+    is_address,
     limit,
     mapping,
     new_id,
@@ -61,22 +62,28 @@ class ResponsesWire(Wire):
         }
         return {**body, **changed}
 
-    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
-        items = objects(body.get("input"))
-        parts = [
-            part
-            for item in items
-            for part in objects(item.get("content")) + objects(item.get("output"))
-        ]
-        return any(item.get("type") == "item_reference" for item in items) or any(
-            part.get("file_id")
-            or part.get("file_url")
-            or not str(part.get("image_url") or "data:").startswith("data:")
-            for part in parts
+    def is_reference(self, part: dict[str, Any]) -> bool:
+        links = [part[name] for name in part if name.endswith("_url")]
+        return (
+            part.get("type") == "item_reference"
+            or part.get("file_id") is not None
+            or any(map(is_address, links))
         )
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None
+
+    def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
+        """A conversation can bring tools of its own, found by a search for them."""
+        kept, withheld = super().passed(body)
+        if isinstance(kept.get("input"), list):
+            items: list[JSON] = []
+            for item in objects(kept["input"]):
+                tools, others = self.client_tools(objects(item.get("tools")))
+                items.append({**item, "tools": tools} if "tools" in item else item)
+                withheld += others
+            kept["input"] = items
+        return kept, withheld
 
     def bounded(self, body: dict[str, JSON], most: int) -> dict[str, JSON]:
         return {**body, "max_output_tokens": most}

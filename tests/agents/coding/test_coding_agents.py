@@ -40,6 +40,7 @@ SHELLS: dict[str, tuple[str, str, dict[str, str]]] = {
     "gemini-cli": ("run_shell_command", "command", {}),
     "opencode": ("bash", "command", {"description": "work"}),
     "mini-swe-agent": ("bash", "command", {}),
+    "openhands": ("terminal", "command", {"security_risk": "LOW", "summary": "work"}),
 }
 SPEAKS = {"claude-code": "anthropic", "codex": "responses", "gemini-cli": "gemini"}
 #: Whether the key is anywhere that a process inside can look; and the work itself.
@@ -129,10 +130,26 @@ def test_a_limit_on_money_ends_it_and_it_is_graded(
     if name == "aider":  # it asks once for each message
         pytest.skip("aider ends after its first answer")
 
-    record = trial(name, service, "bubblewrap", limits=TrialLimits(max_cost=0.5))
+    record = trial(name, service, "bubblewrap", limits=TrialLimits(max_cost=0.3))
 
     assert (record.status, record.stop_reason) == ("passed", "limit:cost")
     assert record.cost == pytest.approx(sum(cost(usage) for usage in service.served))
+
+
+def test_aider_looks_its_python_over_by_its_own_linter(upstream: Callable[..., Upstream]):
+    wrong, right = ("out.py\n```\nprint('hello'" + end + "\n```\n" for end in ("", ")"))
+    service = upstream([wrong] * 4 + [right])  # it begins with three turns of an example
+    agent = type(create_agent("aider", model="scripted/echo"))(
+        provider=provider_of(service, "chat")
+    )
+    task = {**TASK, "test_command": "python3 out.py"}
+    store = RunStore(":memory:", create=True)
+    Harness(CustomBenchmark(tasks_list=[task]), agent, env_factory="bubblewrap", store=store).run()
+
+    assert store.record("hello", 0).passed
+    asked = [str(body["messages"][-1]["content"]) for _, _, body in service.seen]
+    assert len(asked) == 2
+    assert "SyntaxError" in asked[1]
 
 
 @pytest.mark.parametrize("name", ["claude-code", "codex"])
@@ -179,7 +196,7 @@ def test_a_killed_run_is_resumed_and_pays_nothing_twice(
 def test_opencode_speaks_the_agent_client_protocol(upstream: Callable[..., Upstream]):
     service = upstream([shell("opencode", SEARCH), "All is done."])
     product = create_agent("opencode", model="scripted/echo")
-    place = product.chosen_recipe().layer().target
+    place = product.recipes()[0].layer().target
     baseline = "-baseline" if architecture() == "x64" else ""
     program = f"{place}/node_modules/opencode-linux-{architecture()}{baseline}/bin/opencode"
     settings = {

@@ -15,6 +15,7 @@ from pathlib import Path
 from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.kits.repositories.step_limits import seconds_for_step
+from chimera.programs import find_python
 from chimera.text import log_end
 from chimera.types import JSON
 
@@ -129,21 +130,13 @@ def virtual_environment(
 
 
 def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
-    """An interpreter of `major.minor`, on PATH or of pyenv; or whichever was named for it."""
+    """An interpreter of `major.minor` of this machine, or whichever was named for it."""
     wanted = minor(version)
     if wanted in named:
         return Path(named[wanted]).expanduser().resolve()
-    candidates = [Path(p) for p in [shutil.which(f"python{wanted}")] if p]
-    root = Path(os.environ.get("PYENV_ROOT", "~/.pyenv")).expanduser() / "versions"
-    found = sorted(root.glob(f"{wanted}.*")) if root.exists() else []
-    candidates += [folder / "bin" / "python" for folder in reversed(found)]
-    for candidate in candidates:
-        try:
-            actual = minor(_describe(candidate))
-        except (OSError, EnvironmentFault):
-            continue  # a pyenv shim for a version that is not there
-        if actual == wanted:
-            return candidate.resolve()
+    found = find_python(wanted)
+    if found is not None:
+        return found
     raise UsageError(
         f"no CPython {wanted} on this machine\n"
         f"  Install it (pyenv install {wanted}), or name one: --option interpreters={wanted}=PATH"
