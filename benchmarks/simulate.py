@@ -237,11 +237,11 @@ def check() -> None:
 
 def added(cluster: Any) -> None:
     """One more machine; Ray gives up on a busy one that takes over half a minute to start."""
-    for attempt in range(5):
+    for attempt in range(10):
         try:
             cluster.add_node(num_cpus=1, include_dashboard=False)
         except Exception as error:
-            if "timed out during startup" not in str(error) or attempt == 4:
+            if "timed out during startup" not in str(error) or attempt == 9:
                 raise
         else:
             return
