@@ -16,7 +16,7 @@ import msgspec
 from chimera.agents import as_agent
 from chimera.cli.display import create_display, headline, print_summary
 from chimera.cli.terminal import echo
-from chimera.errors import ExitCode, StoreError
+from chimera.errors import EnvironmentFault, ExitCode, StoreError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.harness import Harness, Interrupted, Observer, trials_at_once
@@ -128,8 +128,8 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
         code = ExitCode.TERMINATED if terminated else ExitCode.INTERRUPTED
         echo(f"\nInterrupted: {how_to_go_on(store)}", err=True)
         result = EvalResult.of(store, stopped="interrupted")
-    except StoreError as error:
-        raise StoreError(f"{error}; {how_to_go_on(store)}") from None
+    except (EnvironmentFault, StoreError) as error:
+        raise type(error)(f"{error}; {how_to_go_on(store)}") from None
     output.reports.write(result)
     if output.as_json:
         summary = {"event": "summary", **result.summary(), "stopped": result.stopped}
@@ -170,10 +170,7 @@ def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str
     if on is not None:
         from chimera.eval.cluster.run import cluster_address, on_ray
 
-        def say(words: str) -> None:
-            echo(words, err=True)
-
-        harness.executor = on_ray(prepared, cluster_address(on), say)
+        harness.executor = on_ray(prepared, cluster_address(on), observer.noticed)
     return harness
 
 

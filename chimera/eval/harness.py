@@ -230,6 +230,8 @@ class Harness:
                     if stopped or no_room:
                         executor.finish()
         except KeyboardInterrupt as interruption:
+            for record in executor.ended():  # paid for: not to be done again
+                store.write(record)
             close_open_environments()
             raise Interrupted from interruption
         except (OSError, StoreError):  # of the run's file, or of what the observer writes to

@@ -5,7 +5,7 @@ from __future__ import annotations
 import contextlib
 import queue
 import threading
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Generator, Iterable, Iterator
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -45,6 +45,7 @@ class Executor(Protocol[TakenT, GivenT]):
     def result(self, timeout: float | None = None) -> GivenT: ...
     def finish(self) -> None: ...
     def stop(self) -> None: ...
+    def ended(self) -> Iterator[GivenT]: ...
 
 
 class ThreadExecutor(Generic[JobT, ResultT]):
@@ -94,6 +95,14 @@ class ThreadExecutor(Generic[JobT, ResultT]):
         self.finish()
         for _ in self._threads:
             self._jobs.put(None)
+
+    def ended(self) -> Iterator[ResultT]:
+        """The results that are there already, for one who will not wait for more."""
+        with contextlib.suppress(queue.Empty):
+            while True:
+                outcome = self._results.get_nowait()
+                if not isinstance(outcome, BaseException):
+                    yield outcome
 
     def _serve(self) -> None:
         while (job := self._jobs.get()) is not None:

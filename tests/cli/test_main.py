@@ -77,6 +77,7 @@ def test_every_preset_has_its_bench(chimera, preset):
         (["eval", "-b", "human-eval"], "model"),
         (["eval", "-b", "human-eval", "--samples", "0"], "samples"),
         (["eval", "--resume", "gone"], "no run 'gone'"),
+        (["eval", "--resume", "latest"], "no run 'latest' in runs\n"),
         (["eval", "--config", "absent.toml"], "absent.toml"),
         (["grade"], "give a RUN"),
         (["grade", "-b", "human-eval", "--predictions", "absent.jsonl"], "no such file"),

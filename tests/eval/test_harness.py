@@ -16,7 +16,7 @@ from typing import ClassVar
 import pytest
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.harness import Benchmark, Harness, SilentObserver, content_digest
+from chimera.eval.harness import Benchmark, Harness, Interrupted, SilentObserver, content_digest
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
 from chimera.eval.values import Submission, Verdict
@@ -399,3 +399,29 @@ def test_memory_stays_flat(tmp_path):
 
     # 1,800 further trials of 10 kB each would be 18 MB if they were kept.
     assert large - small < 8_000
+
+
+def test_what_had_ended_when_a_run_was_interrupted_is_not_paid_for_again(tmp_path):
+    executors = []
+
+    class Watched(Harness):
+        def _threads(self, surroundings, trials):
+            executors.append(super()._threads(surroundings, trials))
+            return executors[-1]
+
+    class Impatient(SilentObserver):
+        def finished(self, record):
+            while executors[0]._results.qsize() < 7:  # all have ended, and nobody took them yet
+                time.sleep(0.01)
+            raise KeyboardInterrupt
+
+    again, file = Even(), tmp_path / "r.chi"
+    with pytest.raises(Interrupted):
+        Watched(
+            benchmark=Parity(8), agent=Even(), store=file, concurrency=8, observer=Impatient()
+        ).run()
+
+    result = Harness(benchmark=Parity(8), agent=again, store=file).run()
+
+    assert again.seen == []
+    assert result.total == 8

@@ -6,11 +6,13 @@ lock, and no trial is stored twice: a node that was given up is no longer listen
 
 from __future__ import annotations
 
+import contextlib
+import heapq
 import math
 import queue
 import time
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field, replace
 from typing import Protocol
 
@@ -93,18 +95,20 @@ class Fleet:
         self._nodes: dict[str, _Node] = {}
         self._refused: dict[str, str] = {}
         self._gone: set[str] = set()
+        self._room: list[tuple[int, str]] = []  # a heap: the node with most room first
         self._queue: deque[Job] = deque()
         self._losses: dict[int, int] = {}
         self._results: deque[TrialRecord] = deque()
         self._calls: list[_Waiting] = []
         self._numbers = 0
+        self._slots = 0
         self._alone_since = time.monotonic()
         self.pending = 0
         self.finishing = False
 
     @property
     def workers(self) -> int:
-        return sum(node.slots for node in self._nodes.values()) or 1
+        return self._slots or 1
 
     def start(self) -> None:
         self._carrier.start()
@@ -141,7 +145,14 @@ class Fleet:
 
     def stop(self) -> None:
         self.finish()
+        with contextlib.suppress(queue.Empty, EnvironmentFault):
+            while True:  # what came before the end was asked for counts
+                self._take(*self._carrier.next(0))
         self._carrier.close()
+
+    def ended(self) -> Iterator[TrialRecord]:
+        while self._results:
+            yield self._results.popleft()
 
     # What comes from nodes
 
@@ -151,6 +162,8 @@ class Fleet:
                 self._carrier.reply(ticket, "this node was given up")
         elif isinstance(message, Joined):
             self._nodes[message.node] = _Node(message.slots)
+            self._slots += message.slots
+            self._offer(message.node)
             self._say(f"node {message.node} takes {message.slots} trials at once")
             self._place()
         elif isinstance(message, Refused):
@@ -168,6 +181,7 @@ class Fleet:
             if node.jobs.pop(message.number, None) is not None:
                 self._losses.pop(message.number, None)
                 self._results.append(message.record)
+                self._offer(message.node)
                 self._place()
         elif isinstance(message, Checkpoint):
             if (job := node.jobs.get(message.number)) is not None:
@@ -193,6 +207,7 @@ class Fleet:
         node = self._nodes.pop(lost.node, None)
         if node is None:  # it had not joined; another may come
             return
+        self._slots -= node.slots
         self._say(f"node {lost.node} is lost ({lost.why}): {len(node.jobs)} trials run again")
         if not self._nodes:
             self._alone_since = time.monotonic()
@@ -215,18 +230,24 @@ class Fleet:
 
     # Who gets what
 
+    def _offer(self, name: str) -> None:
+        """A node has come, or has more or less room than before."""
+        if (free := self._nodes[name].free) > 0:
+            heapq.heappush(self._room, (-free, name))
+
     def _place(self) -> None:
         """Give waiting trials to the nodes with most room."""
-        while self._queue and self._nodes:
-            name = max(self._nodes, key=lambda name: self._nodes[name].free)
-            node = self._nodes[name]
-            if node.free <= 0:
-                break
+        while self._queue and self._room:
+            room, name = heapq.heappop(self._room)
+            node = self._nodes.get(name)
+            if node is None or node.free != -room:  # it was said before something changed
+                continue
             job = self._queue.popleft()
             node.jobs[job.number] = job
             task_id = job.task if isinstance(job.task, str) else job.task["id"]
             self._surroundings.started(task_id, job.sample)
             self._carrier.send(name, job)
+            self._offer(name)
         if self._nodes or self._refused:  # otherwise the first are still on their way
             slots = self.workers / max(1, len(self._nodes))
             self._carrier.wish(math.ceil(len(self._queue) / slots))

@@ -98,7 +98,7 @@ def find_run(name: str, directory: Path) -> Path:
     if matching:
         names = ", ".join(p.stem for p in matching[:5])
         raise UsageError(f"'{name}' fits several runs: {names}")
-    near = did_you_mean(name, ["latest", *(p.stem for p in found)])
+    near = did_you_mean(name, ["latest", *(p.stem for p in found)]) if name != "latest" else ""
     raise UsageError(
         f"no run '{name}' in {directory}{near}\n  `chimera runs list` shows those there are"
     )

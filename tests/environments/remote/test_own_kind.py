@@ -76,7 +76,7 @@ def test_a_place_that_is_removed_is_a_fault_and_no_exit_code(name: str):
         (f"{EXAMPLE}:Missing://image", "has no 'Missing'"),
         ("kubernetes://cluster", "no environment for 'kubernetes' comes with Chimera"),
         ("modal", "no environment for 'modal' comes with Chimera"),
-        ("shs://host", "did you mean 'ssh'"),
+        ("shs://host", "unknown kind of remote environment 'shs'"),
     ],
 )
 def test_what_is_wrong_with_an_address_is_said(address: str, why: str):
