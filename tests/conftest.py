@@ -2,23 +2,43 @@
 
 from __future__ import annotations
 
+import fcntl
 import json
 import os
+import shutil
 import signal
+import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from chimera.environments import Environment, EnvironmentSpec, start_environment
+from chimera.environments import Environment, EnvironmentSpec, available, start_environment
 from chimera.programs import usable
 from chimera.providers import Provider, create_provider
+
+BASE_IMAGE = "chimera-base:bookworm"
+SCRIPT = Path(__file__).parents[1] / "scripts" / "docker-base.sh"
 
 
 def pytest_configure() -> None:
     """Let interrupts arrive in what tests start: shells start background jobs without them."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Tests that need Docker's base image come past the middle: it is made meanwhile."""
+    images = [item for item in items if _needs_image(item)]
+    others = [item for item in items if not _needs_image(item)]
+    middle = len(others) * 6 // 10
+    items[:] = [*others[:middle], *images, *others[middle:]]
+
+
+def _needs_image(item: pytest.Item) -> bool:
+    names = getattr(item, "fixturenames", ())
+    return "docker_image" in names or "docker" in item.name.split("[")[-1]
 
 
 def missing(reason: str) -> None:
@@ -56,6 +76,36 @@ def require() -> Callable[..., str]:
         return str(found)
 
     return find
+
+
+def start_daemon() -> None:
+    """Start dockerd when nobody answers and this is root's machine; it outlives the tests."""
+    if available("docker") is None or os.geteuid() != 0 or shutil.which("dockerd") is None:
+        return
+    subprocess.Popen(
+        ["dockerd"], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    ).returncode = 0  # fmt: skip
+    for _ in range(120):
+        if available("docker") is None:
+            return
+        time.sleep(0.5)
+
+
+@pytest.fixture(scope="session")
+def docker_image(tmp_path_factory: pytest.TempPathFactory) -> str:
+    """The base image; made once, by whichever worker comes first."""
+    lock = Path(tmp_path_factory.getbasetemp().parent, "docker.lock")
+    with lock.open("w") as file:
+        fcntl.flock(file, fcntl.LOCK_EX)
+        start_daemon()
+        reason = available("docker")
+        if reason is not None:
+            missing(reason)
+        made = subprocess.run([SCRIPT, BASE_IMAGE], capture_output=True, text=True, check=False)
+        if made.returncode:
+            missing(f"the image {BASE_IMAGE} cannot be made: {made.stdout}{made.stderr}")
+    return BASE_IMAGE
 
 
 @pytest.fixture

@@ -45,13 +45,12 @@ def test_git_clones_from_the_directory_what_it_is_told_to_clone_from_the_host(
     assert (tmp_path / "copy/file").read_text() == "kept\n"
 
 
-@pytest.mark.parametrize("image", ["chimera-base:bookworm"])
-def test_a_dockerfile_that_clones_is_built_from_clones(require, clones, tmp_path, image):
-    require("docker")
+def test_a_dockerfile_that_clones_is_built_from_clones(docker_image, clones, tmp_path):
     context = tmp_path / "context"
     context.mkdir()
     (context / "Dockerfile").write_text(
-        f"FROM {image}\nRUN git clone https://github.com/owner/name /copy && rm -rf /copy/.git\n"
+        f"FROM {docker_image}\n"
+        "RUN git clone https://github.com/owner/name /copy && rm -rf /copy/.git\n"
         f"RUN echo {tmp_path.name} > /made\n"
     )
 

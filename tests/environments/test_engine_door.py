@@ -139,9 +139,8 @@ print("smuggled", got.count(b"HTTP/1.1 "))
 """
 
 
-def test_a_confined_container_starts_one_beside_it_and_reaches_it(require, tmp_path):
-    require("docker")
-    image = "chimera-base:bookworm"
+def test_a_confined_container_starts_one_beside_it_and_reaches_it(docker_image, tmp_path):
+    image = docker_image
     door = EngineDoor([image], tmp_path / "door")
     door.directory.mkdir()
     door.open()

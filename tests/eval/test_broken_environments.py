@@ -158,21 +158,11 @@ def test_a_user_without_one_module_gets_no_other_verdict(kind, graded, tmp_path)
 
 
 @pytest.fixture(scope="session")
-def image(require):
-    client = require("docker")
-    for name in (os.environ.get("CHIMERA_TEST_IMAGE") or "none", "chimera-base:bookworm"):
-        command = [client, "image", "inspect", name]
-        if subprocess.run(command, capture_output=True).returncode == 0:
-            return name
-    pytest.skip("no base image: scripts/docker-base.sh makes one")
-
-
-@pytest.fixture(scope="session")
-def in_image(image):
+def in_image(docker_image):
     """Programs and modules of an image."""
     places = "/usr/bin /usr/lib/python3*"
     find = f"find {places} -maxdepth 3 -type f \\( -name '*.py' -o -path '/usr/bin/*' \\)"
-    command = ["docker", "run", "--rm", image, "sh", "-c", find]
+    command = ["docker", "run", "--rm", docker_image, "sh", "-c", find]
     listed = subprocess.run(command, capture_output=True, text=True, check=True)
     return listed.stdout.split()
 
@@ -199,16 +189,16 @@ class Removed(StartEnvironment):
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_container_without_one_file_turns_no_verdict(known, image, in_image, graded):
+def test_a_container_without_one_file_turns_no_verdict(known, docker_image, in_image, graded):
     (path,) = drawn(NEEDED if known else in_image, 1)
 
-    graded("custom").stands(Removed(image, path), path)
+    graded("custom").stands(Removed(docker_image, path), path)
 
 
 @pytest.mark.parametrize("known", [True, False])
-def test_a_task_folder_without_one_file_turns_no_verdict(known, image, in_image, tmp_path):
+def test_a_task_folder_without_one_file_turns_no_verdict(known, docker_image, in_image, tmp_path):
     (path,) = drawn(NEEDED if known else in_image, 1)
-    place = pytest_task(tmp_path / "set", image)
+    place = pytest_task(tmp_path / "set", docker_image)
     with (place / "environment/Dockerfile").open("a") as recipe:
         recipe.write(f"RUN rm -rf {path}\n")
     benchmark = TerminalBench(tmp_path / "set")

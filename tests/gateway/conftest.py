@@ -18,10 +18,8 @@ from chimera.providers.gemini import GeminiProvider
 from chimera.providers.meter import Meter
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.prices import parse_price
-from tests.environments.conftest import docker_image
 from tests.gateway.upstream import KEY, PRICE, Upstream
 
-__all__ = ["docker_image"]
 FORMATS = ("chat", "responses", "anthropic", "gemini")
 
 

@@ -1,6 +1,5 @@
-"""The scripted service of the gateway's own tests, and the image of the environments'."""
+"""The scripted service of the gateway's own tests."""
 
-from tests.environments.conftest import docker_image
 from tests.gateway.conftest import upstream
 
-__all__ = ["docker_image", "upstream"]
+__all__ = ["upstream"]

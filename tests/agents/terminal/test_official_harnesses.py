@@ -69,18 +69,6 @@ def program(variable: str, name: str) -> str:
     return str(Path(python).with_name(name))
 
 
-@pytest.fixture
-def image(require) -> str:
-    """An image with tmux and pytest: CHIMERA_TEST_IMAGE, or what scripts/docker-base.sh makes."""
-    name = os.environ.get("CHIMERA_TEST_IMAGE", "chimera-base:bookworm")
-    found = subprocess.run(
-        [require("docker"), "image", "inspect", name], capture_output=True, check=False
-    )
-    if found.returncode:
-        pytest.skip(f"the image {name} is not here: scripts/docker-base.sh makes it")
-    return name
-
-
 def written(place: Path, files: dict[str, str], image: str) -> Path:
     for name, text in files.items():
         (place / name).parent.mkdir(parents=True, exist_ok=True)
@@ -107,10 +95,10 @@ def model(place: Path) -> str:
     return f"scripted/{script}"
 
 
-def test_harbor_gives_the_agent_its_reward(tmp_path, image):
+def test_harbor_gives_the_agent_its_reward(tmp_path, docker_image):
     """Needs CHIMERA_HARBOR_PYTHON, an interpreter that has harbor and chimera installed."""
     harbor = program("CHIMERA_HARBOR_PYTHON", "harbor")
-    task = written(tmp_path / "write-answer", HARBOR_FILES, image)
+    task = written(tmp_path / "write-answer", HARBOR_FILES, docker_image)
 
     def trial_of(agent: str) -> dict[str, Any]:
         run(
@@ -133,13 +121,13 @@ def test_harbor_gives_the_agent_its_reward(tmp_path, image):
     assert trial_of("nop")["verifier_result"]["rewards"] == {"reward": 0.0}
 
 
-def test_terminal_bench_resolves_with_the_agent(tmp_path, image):
+def test_terminal_bench_resolves_with_the_agent(tmp_path, docker_image):
     """Needs CHIMERA_TERMINAL_BENCH_PYTHON, with terminal-bench and chimera, and Compose."""
     tb = program("CHIMERA_TERMINAL_BENCH_PYTHON", "tb")
     compose = subprocess.run(["docker", "compose", "version"], capture_output=True, check=False)
     if compose.returncode:
         pytest.skip("'docker compose' is not installed: terminal-bench starts containers with it")
-    written(tmp_path / "tasks/write-answer", YAML_FILES, image)
+    written(tmp_path / "tasks/write-answer", YAML_FILES, docker_image)
 
     def results(*agent: str) -> dict[str, Any]:
         run(

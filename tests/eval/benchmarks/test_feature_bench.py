@@ -18,7 +18,6 @@ from chimera.eval.benchmarks.feature_bench import FeatureBench, reverse, summary
 from chimera.eval.kits.patches import diffs
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission, Verdict
-from tests.conftest import missing
 
 REMOVES = """\
 diff --git a/pkg/a.py b/pkg/a.py
@@ -176,14 +175,10 @@ def difference(old, new, name):
 
 
 @pytest.fixture
-def image(tmp_path):
+def image(tmp_path, docker_image):
     """An image that has pip and a small project."""
-    from chimera.environments import available
     from chimera.environments.engine import Engine
 
-    if reason := available("docker"):
-        missing(reason)
-    base = os.environ.get("CHIMERA_TEST_IMAGE", "chimera-base:bookworm")
     context = tmp_path / "context"
     shutil.copytree(Path(find_spec("pip").origin).parent, context / "site" / "pip")
     (context / "project" / "tests").mkdir(parents=True)
@@ -192,10 +187,8 @@ def image(tmp_path):
     (context / "project" / "tests" / "test_double.py").write_text(OTHER)
     (context / "pip").write_text('#!/bin/sh\nexec python3 -m pip "$@"\n')
     (context / "pip").chmod(0o755)
-    (context / "Dockerfile").write_text(DOCKERFILE.format(base=base))
+    (context / "Dockerfile").write_text(DOCKERFILE.format(base=docker_image))
     engine = Engine.find()
-    if engine.call("image", "inspect", base).returncode:
-        missing(f"there is no image {base}")
     built = engine.build(context)
     yield built
     engine.call("rmi", "--force", built)
