@@ -37,6 +37,7 @@ stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
 work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
 trap 'rm -rf "$work"' EXIT
+trap 'exit 143' TERM
 
 fail() {
     echo "docker-base: $*" >&2
@@ -278,6 +279,9 @@ make_image() {
     esac
 }
 
+# One at a time: a second one that wants the same finds it made.
+exec 9>"${TMPDIR:-/tmp}/chimera-base.lock"
+command -v flock >/dev/null && flock 9
 for program in debootstrap "$engine"; do
     command -v "$program" >/dev/null || fail "'$program' is not installed"
 done

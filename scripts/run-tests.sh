@@ -21,4 +21,13 @@ if ! docker info >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v dockerd >/d
     done
 fi
 
+# Made while tests that do not need it run.
+if [ "$(id -u)" = 0 ] && docker info >/dev/null 2>&1; then
+    setsid scripts/docker-base.sh >/dev/null 2>&1 &
+    image=$!
+    trap 'kill -- "-$image" 2>/dev/null; kill ${engine:+"$engine"} 2>/dev/null; wait 2>/dev/null || true' EXIT
+fi
+
+# Hundreds of tests start `chimera`, some where nothing can be written: compile it once.
+"$python" -m compileall -q chimera
 PATH="$(cd "$(dirname "$python")" && pwd):$PATH" "$python" -m pytest --numprocesses 2 --dist loadgroup "$@"

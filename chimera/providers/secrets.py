@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import re
 import time
@@ -56,6 +57,17 @@ def redact(text: str) -> str:
         if start in text:
             text = shape.sub(PLACEHOLDER, text)
     return text
+
+
+def may_hold_secrets(encoded: str) -> bool:
+    """False when no text within this JSON text can change by `redact`: one look for all of them.
+
+    JSON escapes each character by itself, so what is in a text is in its escaped form too.
+    """
+    return any(start in encoded for start, _ in _SHAPES) or any(
+        json.dumps(value, ensure_ascii=False)[1:-1] in encoded
+        for value in (*_remembered, *_environment_secrets())
+    )
 
 
 def _environment_secrets() -> tuple[str, ...]:

@@ -24,6 +24,7 @@ from chimera.environments.web.settings import BrowserSettings, LogIn
 from chimera.environments.web.tree import page_text
 from chimera.errors import EnvironmentFault, LimitReached
 
+pytestmark = pytest.mark.xdist_group("browser")  # one Chromium for all of them
 PAGES = {
     "/": """<title>Shop</title><h1>Things</h1><a href="/thing">A thing</a>
         <form action="/search"><input name="q" placeholder="Search">

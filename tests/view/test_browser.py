@@ -25,6 +25,7 @@ HOSTILE = (
     "{{ 7 * 7 }} \x1b]0;owned\x07\x1b[31mred\x1b[0m \u202eevil\u2066 [x](javascript:alert(1)) "
     "http://evil.example/x.png"
 )
+pytestmark = pytest.mark.xdist_group("viewer")  # one Chromium for all of them
 PAGES = (
     "/", "/run/a/", "/run/many/", "/run/a/trial?task=numbers-3&sample=0",
     "/run/b/trial?task=graphs-5&sample=0", "/run/a/part?task=graphs-0&sample=0&part=evidence:log",

@@ -29,7 +29,7 @@ from chimera.eval.values import (
     Verdict,
 )
 from chimera.providers.meter import Budget, CallRecord
-from chimera.providers.secrets import redact
+from chimera.providers.secrets import may_hold_secrets, redact
 from chimera.text import (
     MOST_NEAR,
     did_you_mean,
@@ -768,8 +768,10 @@ def _checked(row: Sequence[Any], kind: type[RowT]) -> RowT:
 
 def _json(value: JSON) -> str:
     """The JSON text of a value, its texts redacted before they are quoted and escaped."""
-    plain = msgspec.json.decode(encode(value))
-    return encode(with_texts(plain, redact)).decode()
+    encoded = encode(value).decode()
+    if not may_hold_secrets(encoded):
+        return encoded
+    return encode(with_texts(msgspec.json.decode(encoded), redact)).decode()
 
 
 class StoredBudget(Budget):

@@ -1,4 +1,4 @@
-"""The scripted service of the gateway's own tests, and the image of the environments'."""
+"""The scripted service of the gateway's own tests."""
 
 from tests.gateway.conftest import upstream
 

@@ -24,6 +24,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.providers import create_provider
 from chimera.types import AgentResult
 
+pytestmark = pytest.mark.xdist_group("trac")  # one Trac for all of them
 Move = tuple[Any, ...]
 
 
