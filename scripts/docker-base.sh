@@ -35,6 +35,7 @@ engine=${DOCKER:-docker}
 pythons=${PYTHONS:-$HOME/.pyenv/versions}
 stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
+trusting='SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS'
 work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
 trap 'rm -rf "$work"' EXIT
 trap 'exit 143' TERM
@@ -118,8 +119,8 @@ rebuilt() {
     set -- "$1" --change 'WORKDIR /app'
     if ls "$authorities"/*.crt >/dev/null 2>&1; then
         cp "$authorities"/*.crt "$work/system$authorities"
-        chroot "$work/system" update-ca-certificates >/dev/null 2>&1
-        for name in SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS; do
+        TMPDIR=/tmp chroot "$work/system" update-ca-certificates >/dev/null 2>&1
+        for name in $trusting; do
             set -- "$@" --change "ENV $name=/etc/ssl/certs/ca-certificates.crt"
         done
     fi
@@ -179,7 +180,14 @@ jars() {
 # on TAG BASE COMMANDS [SETTINGS]: an image on another, $work/context/root copied over its root
 on() {
     make_image "$2"
-    printf "FROM %s\nCOPY root /\nRUN %s\n${4:-}\n" "$2" "$(echo "$3" | tr "\n" " ")" >"$work/context/Dockerfile"
+    printf "FROM %s\nCOPY root /\n" "$2" >"$work/context/Dockerfile"
+    if ls "$authorities"/*.crt >/dev/null 2>&1; then
+        mkdir -p "$work/context/root$authorities"
+        cp "$authorities"/*.crt "$work/context/root$authorities"
+        echo 'RUN update-ca-certificates' >>"$work/context/Dockerfile"
+        for name in $trusting; do echo "ENV $name=/etc/ssl/certs/ca-certificates.crt"; done >>"$work/context/Dockerfile"
+    fi
+    printf "RUN %s\n${4:-}\n" "$(echo "$3" | tr "\n" " ")" >>"$work/context/Dockerfile"
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
     rm -rf "$work/context"
     echo "$1 made"
