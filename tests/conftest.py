@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+from hypothesis import HealthCheck, settings
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
 from chimera.programs import usable
@@ -24,8 +25,12 @@ SCRIPT = Path(__file__).parents[1] / "scripts" / "docker-base.sh"
 
 
 def pytest_configure() -> None:
-    """Let interrupts arrive in what tests start: shells start background jobs without them."""
+    """Let interrupts arrive in what tests start: shells start background jobs without them. And let
+    a machine be as busy as it is."""
     signal.signal(signal.SIGINT, signal.default_int_handler)
+    patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
+    settings.register_profile("any load", **patient)
+    settings.load_profile("any load")
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
