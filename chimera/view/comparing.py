@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from functools import cached_property
 from itertools import chain, combinations, compress, islice
 from statistics import NormalDist
-from typing import NamedTuple, TypeVar
+from typing import NamedTuple
 
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
@@ -23,7 +23,6 @@ MOST_RUNS = 8
 MOST_RESAMPLED = 300
 ALPHA = 0.05
 _Z95 = NormalDist().inv_cdf(0.975)
-NumberT = TypeVar("NumberT", int, float)
 
 #: What of the shared tasks is listed, by their rates in the runs: those in which the runs differ,
 #: those that the last passes more or less often than the first, those that none passes, or all.
@@ -60,24 +59,24 @@ class Together:
     def __init__(self, indexes: Sequence[Index]) -> None:
         self.indexes = tuple(indexes)
         self._runs = [outcomes.read(index.rows) for index in self.indexes]
-        self._shared = self._shared_tasks()
-        self._columns = [self._of_shared(n, run.codes) for n, run in enumerate(self._runs)]
+        self._places = self._places_of_shared()
+        self._columns = [
+            outcomes.taken(run.codes, places)
+            for run, places in zip(self._runs, self._places, strict=True)
+        ]
 
-    def _shared_tasks(self) -> list[list[int]] | None:
-        """Where in each run the shared tasks are; None where all have the same in one order."""
-        if len({run.names for run in self._runs}) == 1:
-            return None
+    def _places_of_shared(self) -> list[Sequence[int]]:
+        """Where in each run the shared tasks are."""
         sizes = [len(run.codes) for run in self._runs]
+        if len({run.names for run in self._runs}) == 1:
+            return [range(size) for size in sizes]
         return outcomes.places_of_shared(
             [outcomes.all_names(i.rows, n) for i, n in zip(self.indexes, sizes, strict=True)]
         )
 
-    def _of_shared(self, run: int, column: Sequence[NumberT]) -> Sequence[NumberT]:
-        return column if self._shared is None else [column[n] for n in self._shared[run]]
-
     def _number(self, run: int, place: int) -> int:
         """The number of a shared task in the index of a run."""
-        return 1 + (place if self._shared is None else self._shared[run][place])
+        return 1 + self._places[run][place]
 
     @cached_property
     def _found(self) -> dict[tuple[int, ...], Shape]:
@@ -101,17 +100,23 @@ class Together:
 
     def spent(self) -> list[dict[str, JSON]]:
         """What each run took for the shared tasks; a cost of which a part is not known is not."""
-        tried = [codes in self._found for codes in zip(*self._columns, strict=True)]
+        counted = sum(shape.tasks for shape in self.shapes)
         found: list[dict[str, JSON]] = []
         for n, run in enumerate(self._runs):
+            whole = counted == len(run.codes)
             cost, seconds = (
-                math.fsum(compress(self._of_shared(n, column), tried))
+                math.fsum(column if whole else self._tried(n, column))
                 for column in (run.cost, run.seconds)
             )
             known = None if any(shape.unpriced[n] for shape in self.shapes) else cost
             errors = sum(shape.errors[n] * shape.tasks for shape in self.shapes)
             found.append({"cost": known, "seconds": seconds, "errors": errors})
         return found
+
+    def _tried(self, run: int, column: Sequence[float]) -> Iterable[float]:
+        """Of a column of a run, what belongs to shared tasks that every run has trials of."""
+        tried = (codes in self._found for codes in zip(*self._columns, strict=True))
+        return compress(outcomes.taken(column, self._places[run]), tried)
 
     def tasks(self, listed: str, text: str, page: int, size: int) -> dict[str, JSON]:
         """One page of the shared tasks, those that differ most first."""

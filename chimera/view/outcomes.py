@@ -8,7 +8,8 @@ import sqlite3
 from array import array
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import Any, NamedTuple
+from itertools import repeat
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -18,6 +19,7 @@ _NAMES = 50_000
 
 #: Runs a query on the index.
 Rows = Callable[..., Sequence[Any]]
+ValueT = TypeVar("ValueT")
 
 
 class TaskShape(NamedTuple):
@@ -88,16 +90,23 @@ def all_names(rows: Rows, tasks: int) -> list[str]:
     return names
 
 
-def places_of_shared(names: Sequence[Sequence[str]]) -> list[list[int]]:
+def places_of_shared(names: Sequence[Sequence[str]]) -> list[Sequence[int]]:
     """Where in each of several lists the names are that all of them have, in the first's order."""
     places: list[Sequence[int]] = [range(len(names[0]))]
     shared = names[0]
     for other in names[1:]:
         known = dict(zip(other, range(len(other)), strict=True))
-        found = list(map(known.get, shared))
-        kept = [place for place, there in enumerate(found) if there is not None]
-        if len(kept) < len(shared):
-            shared = [shared[place] for place in kept]
-            places = [[column[place] for place in kept] for column in places]
-        places.append([there for there in found if there is not None])
-    return [list(column) for column in places]
+        found: Sequence[int] = list(map(known.get, shared, repeat(-1)))
+        if -1 in found:
+            kept = [place for place, there in enumerate(found) if there >= 0]
+            shared, found = taken(shared, kept), taken(found, kept)
+            places = [taken(column, kept) for column in places]
+        places.append(found)
+    return places
+
+
+def taken(column: Sequence[ValueT], places: Sequence[int]) -> Sequence[ValueT]:
+    """What stands at these places; the column itself where they are all of it in its order."""
+    if places == range(len(column)):
+        return column
+    return list(map(column.__getitem__, places))

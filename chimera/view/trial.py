@@ -142,12 +142,13 @@ def control_data(control: Control, most: int = EVIDENCE) -> dict[str, JSON]:
 
 
 def steps_of(store: RunStore, key: TrialKey) -> Sequence[Step]:
-    return store.trajectory(*key)
+    return store.steps(*key)
 
 
 def step_data(steps: Sequence[Step], number: int, most: int = PREVIEW) -> dict[str, JSON]:
     """One step, counted from 1: what was said, asked of tools or seen, when and for how much."""
-    step, message = steps[number - 1], steps[number - 1].message
+    step = steps[number - 1]
+    message = step.message
     began = steps[0].timestamp
     return {
         "number": number,

@@ -20,7 +20,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from itertools import islice
 from pathlib import Path
-from typing import Any, Literal, TypeVar
+from typing import Any, Literal, TypeVar, overload
 
 import msgspec
 
@@ -37,6 +37,7 @@ KindT = TypeVar("KindT")
 
 #: The most that one value may unpack to; nothing larger is written either.
 MAX_UNPACKED = 256 * 1024**2
+UNPACKED_PART = 1024**2
 #: The most bytes of a JSON text, how many values it may hold (each takes far more in memory), and
 #: how deeply they may lie in each other: what walks through them calls itself.
 MAX_JSON = 64 * 1024**2
@@ -205,13 +206,29 @@ class Database:
 
     def unpack(self, content: bytes) -> bytes:
         """What was compressed, as long as it is not a bomb."""
-        decompressor = zstd.ZstdDecompressor()
+        return bytes(self._unpacked(content))
+
+    def _unpacked(self, content: bytes) -> bytearray:
+        """Part after part: the whole at once would be in memory twice."""
+        decompressor, unpacked = zstd.ZstdDecompressor(), bytearray()
         with self.reading():
-            unpacked = decompressor.decompress(content, MAX_UNPACKED + 1)
+            unpacked += decompressor.decompress(content, UNPACKED_PART)
+            while not (
+                decompressor.eof or decompressor.needs_input or len(unpacked) > MAX_UNPACKED
+            ):
+                unpacked += decompressor.decompress(b"", UNPACKED_PART)
         self._taken.unpacked += len(unpacked)
         if not decompressor.eof or self._taken.exceeded():
             raise UsageError(f"{self.path} is damaged: a compressed value is cut or a bomb")
         return unpacked
+
+    def each(self, content: bytes, kind: type[KindT]) -> Each[KindT]:
+        """The values of a compressed list, each decoded when it is asked for."""
+        unpacked = self._unpacked(content)
+        if _too_large(unpacked):
+            raise UsageError(f"{self.path} is damaged: a value in it is too large or too deep")
+        with self.reading():
+            return Each(self, msgspec.json.decode(unpacked, type=list[msgspec.Raw]), kind)
 
     def decode(self, content: str | bytes, kind: type[KindT]) -> KindT:
         """A JSON text as what it must be."""
@@ -224,6 +241,28 @@ class Database:
     def transaction(self) -> _Transaction:
         self._new_statement()
         return _Transaction(self.connection, self.lock, self.path)
+
+
+class Each(Sequence[KindT]):
+    """Values that are decoded one by one: a long list takes little more memory than its text."""
+
+    def __init__(self, database: Database, texts: list[msgspec.Raw], kind: type[KindT]) -> None:
+        self._database, self._texts, self._kind = database, texts, kind
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @overload
+    def __getitem__(self, place: int) -> KindT: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> list[KindT]: ...
+
+    def __getitem__(self, place: int | slice) -> KindT | list[KindT]:
+        if isinstance(place, slice):
+            return [self[each] for each in range(*place.indices(len(self)))]
+        with self._database.reading():
+            return msgspec.json.decode(self._texts[place], type=self._kind)
 
 
 class _Transaction:
@@ -267,11 +306,11 @@ def encode(value: Any) -> bytes:
     return content
 
 
-def _too_large(content: bytes) -> bool:
+def _too_large(content: bytes | bytearray) -> bool:
     return len(content) > MAX_JSON or _values(content) > MAX_JSON_VALUES or _too_deep(content)
 
 
-def _too_deep(content: bytes) -> bool:
+def _too_deep(content: bytes | bytearray) -> bool:
     """Whether brackets are left when the innermost ones were taken away that many times."""
     if content.count(b"[") + content.count(b"{") <= MAX_JSON_DEPTH:
         return False
@@ -281,7 +320,7 @@ def _too_deep(content: bytes) -> bool:
     return bool(brackets)
 
 
-def _values(content: bytes) -> int:
+def _values(content: bytes | bytearray) -> int:
     """How many values a JSON text has at the most; exact only where that matters."""
     if len(content) <= MAX_JSON_VALUES:
         return 0

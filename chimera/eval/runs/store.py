@@ -502,6 +502,13 @@ class RunStore:
     def trajectory(self, task_id: str, sample: int) -> tuple[Step, ...]:
         return self._trajectory(self._trial_id(task_id, sample))
 
+    def steps(self, task_id: str, sample: int) -> Sequence[Step]:
+        """The trajectory, each step read when it is asked for."""
+        query = "SELECT steps FROM trajectories WHERE trial = ?"
+        for (packed,) in self.rows(tuple[bytes], query, (self._trial_id(task_id, sample),)):
+            return self._database.each(packed, Step)
+        return ()
+
     def calls(self, task_id: str, sample: int) -> tuple[CallRecord, ...]:
         trial = self._trial_id(task_id, sample)
         return self._calls(trial, self._apart(trial))
