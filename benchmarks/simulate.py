@@ -5,9 +5,10 @@
 
 Each trial waits for its node's slot, makes its calls at a provider that lets so many begin a
 second, is graded on one of its node's cores, goes over the driver's desk and is written by the
-driver; desk and driver each do one thing at a time. What desk and driver need is what the check
-measured (it says so); all costs can be given. A server's share of the time it was busy says what
-saturates first, and the table below the result says from which size on each one does.
+driver; desk and driver each do one thing at a time. The costs below are assumed, and the desk's
+are left out; `--check` measures those of desk and driver, and all can be given. A server's share
+of the time it was busy says what saturates first, and the table below the result says from which
+size on each one does.
 """
 
 from __future__ import annotations
@@ -43,8 +44,8 @@ class Plan:
     grading: float = 0.5  # CPU of a verdict
     driver: float = 0.0007  # CPU of the driver for a trial: message, verdict, file
     ledger: float = 0.00025  # CPU of the driver for a call: reserve and settle
-    desk: float = 0.0005  # CPU of the desk for a trial
-    asked: float = 0.0005  # CPU of the desk for a call
+    desk: float = 0.0  # CPU of the desk for a trial
+    asked: float = 0.0  # CPU of the desk for a call
     image: float = 30.0  # a node's first trial: an image is fetched
     drivers: int = 1  # shards of the run, each with a desk and a driver of its own
     spread: int = 1  # 0: every call takes the mean time
@@ -121,7 +122,7 @@ def saturation(plan: Plan) -> dict[str, float]:
     """Trials a second at which each part is busy all the time."""
     return {
         "driver": plan.drivers / driver_work(plan),
-        "desk": plan.drivers / desk_work(plan),
+        **({"desk": plan.drivers / work} if (work := desk_work(plan)) else {}),
         "rate limits": plan.providers * plan.starts / plan.calls,
         "cores": plan.nodes * plan.cores / plan.grading,
         "slots (waiting for models)": plan.nodes

@@ -206,6 +206,8 @@ class Fleet:
         self._carrier.give_up(lost.node)
         node = self._nodes.pop(lost.node, None)
         if node is None:  # it had not joined; another may come
+            self._refused[lost.node] = lost.why
+            self._say(f"node {lost.node} ended before it could take part: {lost.why}")
             return
         self._slots -= node.slots
         self._say(f"node {lost.node} is lost ({lost.why}): {len(node.jobs)} trials run again")

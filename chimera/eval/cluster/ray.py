@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.cluster.messages import Job, Lost, Message, Reserve, Setup
+from chimera.eval.cluster.messages import Job, Joined, Lost, Message, Reserve, Setup
 from chimera.eval.cluster.node import Node
 from chimera.eval.trial import close_open_environments
 
@@ -30,6 +30,8 @@ CLOSE_SECONDS = 15.0
 #: An autoscaler that cannot give all that is wished for may give nothing: then less is wished for.
 WISH_SECONDS = 60.0
 FACTS_SECONDS = 120.0
+#: How many nodes in a row a machine gets that end before they join.
+MOST_SILENT = 3
 #: What a node holds of its machine's CPUs, so that an autoscaler does not take it for idle.
 HELD = 0.001
 #: Resources that say what a machine can do, as `ray start --resources` gives them.
@@ -132,6 +134,8 @@ class RayCarrier:
         self._actors: dict[str, Any] = {}
         self._machines: dict[str, str] = {}  # a node's name by its machine's id
         self._visits: dict[str, int] = {}
+        self._joined: set[str] = set()
+        self._silent: dict[str, int] = {}  # nodes of a machine in a row that never joined
         self._growth = Growth(RESOURCES.get(setup.environment, "CPU"))
         self._closed = threading.Event()
         self._lock = threading.Lock()
@@ -182,7 +186,11 @@ class RayCarrier:
 
         with self._lock:
             actor = self._actors.pop(node, None)
-            self._machines = {key: name for key, name in self._machines.items() if name != node}
+            key = next((key for key, name in self._machines.items() if name == node), None)
+            if key is not None:
+                self._silent[key] = 0 if node in self._joined else self._silent.get(key, 0) + 1
+                if self._silent[key] < MOST_SILENT:
+                    del self._machines[key]  # it gets another
         if actor is not None:
             ray.kill(actor)
 
@@ -211,6 +219,8 @@ class RayCarrier:
         try:
             while not self._closed.is_set():
                 for event in ray.get(self._desk.take.remote(LOOK_SECONDS)):
+                    if isinstance(event[0], Joined):
+                        self._joined.add(event[0].node)
                     self._events.put(event)
         except (ray.exceptions.RayError, ConnectionError, RuntimeError) as error:
             self._fail(error)

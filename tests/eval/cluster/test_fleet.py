@@ -228,6 +228,7 @@ def test_a_node_that_was_lost_before_it_is_heard_of_gets_nothing(waits: Path):
 
     assert outcomes(harness.run()) == EXPECTED
     assert {node for node, _ in cluster.carrier.sent} == {"node0"}
+    assert "node ghost ended before it could take part: killed" in cluster.said
 
 
 def test_a_trial_whose_node_breaks_inside_is_told_of(waits: Path, monkeypatch: pytest.MonkeyPatch):
