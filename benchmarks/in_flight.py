@@ -18,9 +18,11 @@ import resource
 import subprocess
 import sys
 import tempfile
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
-from overhead import peer_python
+from costs import load, peer
+from overhead import INSPECT, OWN
 
 SERVER = """
 import asyncio, json, resource, sys
@@ -122,20 +124,45 @@ report(time.monotonic() - began)
 )
 
 
-def measure(python: str, script: str, calls: int, at_once: int, address: str) -> list[float]:
+def measure(
+    variables: Mapping[str, str], script: str, calls: int, at_once: int, address: str
+) -> list[float]:
     """Wall seconds, CPU seconds, peak MB, threads and descriptors of one run."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "driver.py"
         file.write_text(script, encoding="utf-8")
         done = subprocess.run(
-            [python, str(file), str(calls), str(at_once), address, folder],
+            ["python", str(file), str(calls), str(at_once), address, folder],
             capture_output=True, text=True, check=False, cwd=folder,
-            env={**os.environ, "TIKTOKEN_CACHE_DIR": folder},
+            env={**os.environ, **variables, "TIKTOKEN_CACHE_DIR": folder},
         )  # fmt: skip
     if done.returncode:
-        raise SystemExit(f"{python}: {done.stderr[-2000:]}")
+        raise SystemExit(f"{variables}: {done.stderr[-2000:]}")
     found: list[float] = json.loads(done.stdout.splitlines()[-1])
     return found
+
+
+def in_turns(given: argparse.Namespace) -> Iterator[tuple[str, list[float]]]:
+    """Of each turn: share of the ideal, CPU milliseconds a call, MB, threads, descriptors."""
+    contestants = [("chimera", OWN, OURS)]
+    if not given.no_peer:
+        contestants.append(("inspect-ai", peer("inspect", *INSPECT), PEER))
+    server = subprocess.Popen(
+        [sys.executable, "-c", SERVER, str(given.seconds)], stdout=subprocess.PIPE, text=True
+    )
+    assert server.stdout is not None
+    address = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
+    ideal = -(-given.calls // given.at_once) * given.seconds
+    try:
+        alone = {name: measure(path, code, 1, 1, address)[1] for name, path, code in contestants}
+        for _ in range(given.turns):
+            for name, variables, script in contestants:
+                wall, cpu, *peaks = measure(variables, script, given.calls, given.at_once, address)
+                each = (cpu - alone[name]) / max(1, given.calls - 1) * 1000
+                yield name, [ideal / wall, each, *peaks]
+    finally:
+        server.kill()
+        server.wait()
 
 
 def main() -> None:
@@ -146,29 +173,12 @@ def main() -> None:
     parser.add_argument("--turns", type=int, default=3)
     parser.add_argument("--no-peer", action="store_true")
     given = parser.parse_args()
-    contestants = [("chimera", sys.executable, OURS)]
-    if not given.no_peer:
-        contestants.append(("inspect-ai", peer_python(), PEER))
     most = resource.getrlimit(resource.RLIMIT_NOFILE)[1]
-    server = subprocess.Popen(
-        [sys.executable, "-c", SERVER, str(given.seconds)], stdout=subprocess.PIPE, text=True
-    )
-    assert server.stdout is not None
-    address = f"http://127.0.0.1:{server.stdout.readline().strip()}/v1"
-    ideal = -(-given.calls // given.at_once) * given.seconds
-    print(f"{given.calls} calls, ideal {ideal:g} s; at most {most} descriptors are allowed")
+    print(f"{given.calls} calls; at most {most} descriptors are allowed; {load()}")
     print(f"{'':12}{'of ideal':>9}{'CPU ms a call':>15}{'MB':>7}{'threads':>9}{'files':>7}")
-    try:
-        alone = {name: measure(py, code, 1, 1, address)[1] for name, py, code in contestants}
-        for _ in range(given.turns):
-            for name, python, script in contestants:
-                wall, cpu, memory, threads, files = measure(
-                    python, script, given.calls, given.at_once, address
-                )
-                each = (cpu - alone[name]) / max(1, given.calls - 1) * 1000
-                print(f"{name:12}{ideal / wall:9.0%}{each:15.2f}{memory:7.0f}{threads:9}{files:7}")
-    finally:
-        server.kill()
+    for name, (share, each, memory, threads, files) in in_turns(given):
+        line = f"{name:12}{share:9.0%}{each:15.2f}{memory:7.0f}{threads:9}{files:7}"
+        print(line, flush=True)
 
 
 if __name__ == "__main__":

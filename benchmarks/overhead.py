@@ -19,7 +19,14 @@ import subprocess
 import sys
 import tempfile
 import textwrap
+from collections.abc import Mapping
 from pathlib import Path
+
+from costs import peer
+
+INSPECT = ("inspect-ai", "openai")
+#: This interpreter, started by its name as the peer's is.
+OWN = {"PATH": f"{Path(sys.executable).parent}:{os.environ['PATH']}"}
 
 OURS = """
 import json, resource, sys
@@ -73,29 +80,22 @@ print(json.dumps([usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024]))
 """
 
 
-def measure(python: str, script: str, trials: int, samples: int = 1) -> tuple[float, float]:
+def measure(
+    variables: Mapping[str, str], script: str, trials: int, samples: int = 1
+) -> tuple[float, float]:
     """(CPU seconds, peak MB) of one run in a process of its own."""
     with tempfile.TemporaryDirectory() as folder:
         file = Path(folder) / "driver.py"
         file.write_text(textwrap.dedent(script), encoding="utf-8")
         done = subprocess.run(
-            [python, str(file), str(trials), folder, str(samples)],
+            ["python", str(file), str(trials), folder, str(samples)],
             capture_output=True, text=True, check=False, cwd=folder,
-            env={**os.environ, "TIKTOKEN_CACHE_DIR": folder},
+            env={**os.environ, **variables, "TIKTOKEN_CACHE_DIR": folder},
         )  # fmt: skip
         if done.returncode:
-            raise SystemExit(f"{python}: {done.stderr[-2000:]}")
+            raise SystemExit(f"{variables}: {done.stderr[-2000:]}")
         cpu, memory = json.loads(done.stdout.splitlines()[-1])
     return cpu, memory
-
-
-def peer_python() -> str:
-    folder = Path.home() / ".cache" / "chimera" / "peers" / "inspect"
-    python = folder / "bin" / "python"
-    if not python.exists():
-        subprocess.run([sys.executable, "-m", "venv", str(folder)], check=True)
-        subprocess.run([str(python), "-m", "pip", "install", "-q", "inspect-ai"], check=True)
-    return str(python)
 
 
 def main() -> None:
@@ -105,15 +105,15 @@ def main() -> None:
     parser.add_argument("--peer-trials", type=int, default=1_000)
     parser.add_argument("--no-peer", action="store_true")
     arguments = parser.parse_args()
-    contestants = [("chimera", sys.executable, OURS, arguments.trials)]
+    contestants = [("chimera", OWN, OURS, arguments.trials)]
     if not arguments.no_peer:
-        contestants.append(("inspect-ai", peer_python(), PEER, arguments.peer_trials))
+        contestants.append(("inspect-ai", peer("inspect", *INSPECT), PEER, arguments.peer_trials))
     costs = {}
     print(f"{'':12} {'trials':>8} {'CPU ms a trial':>15} {'peak MB':>9} {'MB for one':>11}")
-    for name, python, script, trials in contestants:
-        base, base_memory = measure(python, script, 1)
+    for name, variables, script, trials in contestants:
+        base, base_memory = measure(variables, script, 1)
         samples = arguments.samples if name == "chimera" else 1
-        cpu, memory = measure(python, script, trials, samples)
+        cpu, memory = measure(variables, script, trials, samples)
         costs[name] = (cpu - base) / (trials - 1) * 1000
         print(f"{name:12} {trials:8} {costs[name]:15.3f} {memory:9.0f} {base_memory:11.0f}")
     if len(costs) == 2:

@@ -87,7 +87,7 @@ class _Nursery:
         with theirs:
             self._process = subprocess.Popen(
                 [*_confinement(), *command, str(MEMORY_BYTES), *modules],
-                stdin=theirs,
+                stdin=theirs.fileno(),
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.DEVNULL,
                 env={"PATH": os.defpath, "LANG": "C.UTF-8"},
