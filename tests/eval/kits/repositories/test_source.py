@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -79,6 +80,9 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     project = tmp_path / "project"
     project.mkdir()
     (project / "setup.py").write_text(SETUP.format(code))
+    (project / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+    link = project / "link.py"
+    link.symlink_to("calc.py")
     version = "{}.{}".format(*sys.version_info[:2])
     packages = virtual_environment(version, (), interpreters={version: sys.executable})
 
@@ -87,3 +91,10 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
     assert failure in build_failure(tree.path)
     assert (tree.path / "made.py").exists() is (not failure)
+    assert link.is_symlink()
+    assert git(tree.path, "status", "--porcelain", "--ignored") == ""
+    bytecode = tree.bytecode()
+    assert bytecode is not None
+    with tarfile.open(bytecode) as archive:
+        compiled = [name for name in archive.getnames() if name.endswith(".pyc")]
+    assert any(name.startswith("./__pycache__/calc.") for name in compiled)
