@@ -71,7 +71,12 @@ SETUP = "from setuptools import setup\n{}\nsetup(name='calc', version='1.5', py_
 @pytest.mark.parametrize(
     ("code", "files", "failure"),
     [
-        ("open('made.py', 'w').close()", ["calc.egg-info"], ""),
+        (
+            "open('made.py', 'w').close(); import os; os.path.lexists('made-link') or "
+            "os.symlink('made.py', 'made-link')",
+            ["calc.egg-info"],
+            "",
+        ),
         ("raise SystemExit('no compiler')", ["build-failed.txt"], "no compiler"),
     ],
 )
@@ -81,8 +86,7 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     project.mkdir()
     (project / "setup.py").write_text(SETUP.format(code))
     (project / "calc.py").write_text("def add(a, b):\n    return a + b\n")
-    link = project / "link.py"
-    link.symlink_to("calc.py")
+    (project / "link.py").symlink_to("calc.py")
     version = "{}.{}".format(*sys.version_info[:2])
     packages = virtual_environment(version, (), interpreters={version: sys.executable})
 
@@ -91,7 +95,8 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
     assert failure in build_failure(tree.path)
     assert (tree.path / "made.py").exists() is (not failure)
-    assert link.is_symlink()
+    assert (tree.path / "made-link").is_symlink() is (not failure)
+    assert (tree.path / "link.py").is_symlink()
     assert git(tree.path, "status", "--porcelain", "--ignored") == ""
     bytecode = tree.bytecode()
     assert bytecode is not None
