@@ -126,7 +126,10 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[str, InstanceBenchmark
         kind, own = SUITES[name]
         benchmark = kind(**own, **settings)
         suites.append((name, benchmark, {task["id"]: task for task in benchmark.tasks()}))
-    names = options.instances or sorted({name for _, _, tasks in suites for name in tasks})
+    known = {name for _, _, tasks in suites for name in tasks}
+    if strangers := sorted(set(options.instances) - known):
+        raise SystemExit(f"in none of {', '.join(options.suite)}: {', '.join(strangers)}")
+    names = options.instances or sorted(known)
     for name in names:
         for suite, benchmark, tasks in suites:
             if name in tasks:
