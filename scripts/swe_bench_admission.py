@@ -40,6 +40,10 @@ SUITES: dict[str, tuple[type[InstanceBenchmark], dict[str, str]]] = {
     "swt-verified": (SWTBench, {"split": "verified"}),
 }
 
+MODES = {"unit_test": "unit tests", "reproduction": "reproduction scripts"}
+#: Lines that do not say which code made them.
+EARLIER = "before 0.2.0+7730cf4"
+
 #: A place on the machine that made a record; addresses are none.
 PATH = re.compile(r"(?<![\w:/.])(?:/[\w.-]+){2,}")
 
@@ -122,7 +126,10 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[str, InstanceBenchmark
         kind, own = SUITES[name]
         benchmark = kind(**own, **settings)
         suites.append((name, benchmark, {task["id"]: task for task in benchmark.tasks()}))
-    names = options.instances or sorted({name for _, _, tasks in suites for name in tasks})
+    known = {name for _, _, tasks in suites for name in tasks}
+    if strangers := sorted(set(options.instances) - known):
+        raise SystemExit(f"in none of {', '.join(options.suite)}: {', '.join(strangers)}")
+    names = options.instances or sorted(known)
     for name in names:
         for suite, benchmark, tasks in suites:
             if name in tasks:
@@ -130,8 +137,10 @@ def wanted(options: argparse.Namespace) -> Iterator[tuple[str, InstanceBenchmark
 
 
 def lines_of(results: Path) -> list[dict[str, Any]]:
+    """The lines of a file; of two about the same the later one counts."""
     text = results.read_text() if results.exists() else ""
-    return [json.loads(line) for line in text.splitlines()]
+    lines = [json.loads(line) for line in text.splitlines()]
+    return list({named(line): line for line in lines}.values())
 
 
 def named(line: dict[str, Any]) -> tuple[str, ...]:
@@ -155,7 +164,7 @@ def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) 
         "benchmark": benchmark.slug,
         "tasks": len(proven),
         "of": known["of"],
-        "covers": known["covers"],
+        "covers": _covers(known["covers"], rows, proven),
         "note": known["note"],
         "without_gold": 0,
         "answers": {
@@ -173,6 +182,10 @@ def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) 
             source: len({r["task"] for r in rows if r["exact"] is exact} & proven)
             for source, exact in (("base commit", True), ("source distribution", False))
         },
+        "code": dict(sorted(Counter(r.get("code", EARLIER) for r in rows
+                                    if r["task"] in proven).items())),
+        "families": len({(r["task"].rpartition("-")[0], r["version"]) for r in rows
+                         if r["task"] in proven}),
         "repositories": dict(sorted(Counter(t.rpartition("-")[0] for t in proven).items())),
         "gold_not_passed": [{"task": t, "why": a["why"]} for t, a in gold if t in unproven],
         "empty_passed": [{"task": t, "why": a["why"]} for t, a in empty if t in idle],
@@ -183,6 +196,16 @@ def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) 
         "proven": sorted(proven),
     }  # fmt: skip
     place.write_text(json.dumps(record, indent=1) + "\n")
+
+
+def _covers(known: str, rows: Sequence[dict[str, Any]], proven: set[str]) -> str:
+    """What a reader must know at first sight: of which source, or in which mode."""
+    held = [row for row in rows if row["task"] in proven]
+    if modes := Counter(row["mode"] for row in held if "mode" in row):
+        return ", ".join(f"{MODES[mode]} {count}" for mode, count in sorted(modes.items()))
+    exact, rebuilt = ({r["task"] for r in held if r["exact"] is kind} for kind in (True, False))
+    split = known.partition(":")[0]
+    return f"{split}: {len(exact)} on base commits, {len(rebuilt - exact)} on rebuilt trees alone"
 
 
 def _modes(rows: Sequence[dict[str, Any]]) -> dict[str, Any]:

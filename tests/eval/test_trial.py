@@ -20,6 +20,7 @@ from chimera.errors import (
 from chimera.eval import trial
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
+from chimera.eval.submitters import Stored
 from chimera.eval.trial import EqualAnswers, TrialSpec, run_trial
 from chimera.eval.values import Submission, Verdict
 from chimera.providers.meter import TrialLimits, current_meter
@@ -212,6 +213,16 @@ def test_fresh_grading_starts_after_the_agents_environment_is_gone():
 
     assert run_trial(spec(Fresh(), start=start)).passed
     assert [env.log for env in start.made] == [["close"], ["close"]]
+
+
+def test_who_knows_the_answer_opens_no_environment_that_nobody_uses():
+    class Fresh(Yes):
+        grading = "fresh"
+
+    start = Start()
+
+    assert run_trial(spec(Fresh(), agent=Stored(Submission("yes")), start=start)).passed
+    assert [env.log for env in start.made] == [["close"]]  # the grader's
 
 
 def test_the_agent_never_gets_the_task():

@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import compileall
 import os
 import re
 import subprocess
+import tarfile
 from dataclasses import replace
 from pathlib import Path
+from py_compile import PycInvalidationMode
 
 import pytest
 
@@ -18,7 +21,7 @@ from chimera.eval.kits.patches.disarming import CONFUSING, EQUALS_EVERYTHING, di
 from chimera.eval.kits.patches.hostile import hostile_patches
 from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.repositories import checkout
-from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch
+from chimera.eval.kits.repositories.patch_tests import TestPlan, grade_patch, put_bytecode
 from chimera.eval.kits.repositories.source import Directory, base_tree
 from chimera.eval.kits.repositories.twin_runs import Tests, Tried, decide
 from chimera.eval.values import Verdict
@@ -152,6 +155,41 @@ def test_gold_resolves(env):
     assert verdict.metrics["rule"] == "swebench 5.0.2"
     assert verdict.metrics["witness"]
     assert verdict.metrics["twin"] == {"tests": 2, "twinned": 1}  # the other one is kept
+
+
+@pytest.fixture
+def bytecode(tree, tmp_path):
+    """The base commit's modules, compiled, as the build of a tree leaves them."""
+    (tmp_path / "calc.py").write_text(CALC)
+    made = compileall.compile_file(
+        tmp_path / "calc.py", quiet=1, invalidation_mode=PycInvalidationMode.CHECKED_HASH
+    )
+    assert made
+    with tarfile.open(tmp_path / "bytecode.tar", "w") as archive:
+        archive.add(tmp_path / "__pycache__", "./__pycache__")
+    return tmp_path / "bytecode.tar"
+
+
+def test_bytecode_of_the_base_commit_decides_nothing(env, bytecode):
+    assert grade(env, GOLD, bytecode=bytecode).passed
+    assert not grade(env, edited("    return a * b"), bytecode=bytecode).passed
+
+
+def test_bytecode_of_a_submission_is_taken_out_first(env, bytecode):
+    planted = new_file("__pycache__/calc.cpython-311.pyc", "planted\n")
+
+    verdict = grade(env, GOLD + planted, bytecode=bytecode)
+
+    assert verdict.passed, verdict.why
+    assert verdict.metrics["steering_files"] == ["__pycache__/calc.cpython-311.pyc"]
+
+
+@pytest.mark.parametrize(("changed", "found"), [((), True), (("calc.py",), False)])
+def test_bytecode_stays_away_from_changed_files(env, bytecode, changed, found):
+    put_bytecode(env, bytecode, "/testbed", without=changed)
+
+    listed = env.run_command("ls /testbed/__pycache__", cwd="/testbed")
+    assert ("calc." in listed.output) is found
 
 
 def disarmed(code: str) -> str:

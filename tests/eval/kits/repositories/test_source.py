@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import tarfile
 
 import pytest
 
@@ -79,7 +80,12 @@ SETUP = "from setuptools import setup\n{}\nsetup(name='calc', version='1.5', py_
 @pytest.mark.parametrize(
     ("code", "files", "failure"),
     [
-        ("open('made.py', 'w').close()", ["calc.egg-info"], ""),
+        (
+            "open('made.py', 'w').close(); import os; os.path.lexists('made-link') or "
+            "os.symlink('made.py', 'made-link')",
+            ["calc.egg-info"],
+            "",
+        ),
         ("raise SystemExit('no compiler')", ["build-failed.txt"], "no compiler"),
     ],
 )
@@ -88,6 +94,8 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     project = tmp_path / "project"
     project.mkdir()
     (project / "setup.py").write_text(SETUP.format(code))
+    (project / "calc.py").write_text("def add(a, b):\n    return a + b\n")
+    (project / "link.py").symlink_to("calc.py")
     version = "{}.{}".format(*sys.version_info[:2])
     packages = virtual_environment(version, (), interpreters={version: sys.executable})
 
@@ -96,6 +104,14 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     assert sorted(path.name for path in (tree.path / METADATA).iterdir()) == files
     assert failure in build_failure(tree.path)
     assert (tree.path / "made.py").exists() is (not failure)
+    assert (tree.path / "made-link").is_symlink() is (not failure)
+    assert (tree.path / "link.py").is_symlink()
+    assert git(tree.path, "status", "--porcelain", "--ignored") == ""
+    bytecode = tree.bytecode()
+    assert bytecode is not None
+    with tarfile.open(bytecode) as archive:
+        compiled = [name for name in archive.getnames() if name.endswith(".pyc")]
+    assert any(name.startswith("./__pycache__/calc.") for name in compiled)
 
 
 def test_a_source_that_cannot_be_fetched_is_known_beforehand(clone, tmp_path):

@@ -68,6 +68,9 @@ finally:
             place = os.path.join(made, "tree", path)
             if not os.path.isdir(os.path.dirname(place)):
                 os.makedirs(os.path.dirname(place))
-            shutil.copy2(path, place)
+            if os.path.islink(path):
+                os.symlink(os.readlink(path), place)
+            else:
+                shutil.copy2(path, place)
     compile_modules()
 sys.exit(code)
