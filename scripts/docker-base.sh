@@ -13,7 +13,7 @@
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
 #                                    is harmless: Node.js with npm, bun, Poetry, where these put them
 #   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
-#                                    Maven (java), or Python's headers, pip and venv (python)
+#                                    Maven (java), or pip (python)
 #   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
 #   chimera-rebuilt/jdk:N            Debian trixie with OpenJDK N and Maven
 #   chimera-rebuilt/postgres:17      stands in for postgres:17, from Debian's packages
@@ -247,7 +247,7 @@ make_image() {
         ;;
     polybench_python_base)
         mkdir -p "$work/context/root"
-        on "$1" chimera-base:bookworm "$apt build-essential python3-dev python3-pip"
+        on "$1" chimera-base:bookworm "$apt python3-pip"
         ;;
     chimera-rebuilt/golang:*)
         mkdir -p "$work/context/root/usr/local"

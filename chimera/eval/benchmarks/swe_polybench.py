@@ -188,7 +188,9 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def open_environment(self, task: PolyBenchTask, start: StartEnvironment) -> Environment:
         """A container of the instance's image, or this machine's tools on a copy of the code."""
         if start.backend == "docker":
-            return checkout.open_image(self._image(task), start, prepare=checkout.hide_history)
+            built = self.settings.image == "built"
+            prepare = None if built else checkout.hide_history
+            return checkout.open_image(self._image(task), start, prepare=prepare)
         recipe = _recipe(task)
         return checkout.open_tree(
             self._tree(task, start), start, variables=recipe.variables(), mounts=recipe.mounts()

@@ -77,13 +77,14 @@ class Recipe:
         (place / "commit").write_text(_committed(place / "tree"))
 
     def context(self, tree: BaseTree) -> Path:
-        """The directory that Docker builds the row's image from."""
-        named = digest("polybench-context", 1, tree.commit, self.dockerfile)
+        """The directory that Docker builds the row's image from, its history hidden at the end."""
+        dockerfile = f"{self.dockerfile.rstrip()}\n{checkout.HIDING_STEP}"
+        named = digest("polybench-context", 2, tree.commit, dockerfile)
 
         def make(place: Path) -> None:
             ignore = shutil.ignore_patterns(".dockerignore")
             shutil.copytree(tree.path, place, symlinks=True, dirs_exist_ok=True, ignore=ignore)
-            (place / "Dockerfile").write_text(self.dockerfile, "utf-8")
+            (place / "Dockerfile").write_text(dockerfile, "utf-8")
 
         return made_once("contexts", named, make)
 

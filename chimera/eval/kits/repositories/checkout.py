@@ -176,17 +176,24 @@ _AUTHOR = {
 }
 
 
+_ONE_COMMIT = (
+    "rm -rf .git",
+    "git init -q",
+    # what is thrown away so soon is not worth packing
+    "git -c core.compression=0 add -A --force",
+    "git commit -q --no-verify -m base",
+    "rm -rf .git/logs",
+)
+#: `hide_history` as a step of a Dockerfile, so that it is done once for an image.
+HIDING_STEP = (
+    f"RUN cd {TESTBED} && export {' '.join(f'{name}={value}' for name, value in _AUTHOR.items())}"
+    f" && {' && '.join(_ONE_COMMIT)}\n"
+)
+
+
 def hide_history(env: Machine, root: str = TESTBED) -> None:
     """Leave nothing in a repository but one commit of its present state, always of one date."""
-    steps: Sequence[str] = (
-        "rm -rf .git",
-        "git init -q",
-        # what is thrown away so soon is not worth packing
-        "git -c core.compression=0 add -A --force",
-        "git commit -q --no-verify -m base",
-        "rm -rf .git/logs",
-    )
-    _prepared(env, root, steps)
+    _prepared(env, root, _ONE_COMMIT)
 
 
 def level_state(env: Machine, root: str = TESTBED) -> None:

@@ -7,10 +7,14 @@ import subprocess
 
 import pytest
 
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.docker import DockerEnvironment
+from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._swe_polybench.nodes import SCRIPT, versions_in
 from chimera.eval.benchmarks._swe_polybench.recipe import Recipe
 from chimera.eval.kits.repositories.source import Directory, base_tree
+from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.trial import StartBackend
 
 
@@ -76,6 +80,22 @@ def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monk
     assert (built.path / "file").read_text() == "v16.20.2\nsecond\n"
     assert built.commit != tree.commit
     assert steps.built(tree, StartBackend("bubblewrap")).path == built.path
+
+
+def test_a_built_image_has_one_commit_of_what_its_steps_made(tmp_path, monkeypatch, require):
+    require("docker")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/file").write_text("first\n")
+    recipe = Recipe(
+        "FROM chimera-base:bookworm\nWORKDIR /testbed\nCOPY . .\nRUN echo second >> file\n"
+    )
+
+    image = Engine.find().build(recipe.context(base_tree(Directory(tmp_path / "code"))))
+
+    with DockerEnvironment.start(EnvironmentSpec(image=image, workdir=TESTBED)) as env:
+        shown = env.run_command("git rev-list --all --count; git status --short; cat file")
+    assert shown.output == "1\nfirst\nsecond\n"
 
 
 def test_what_only_docker_can_do_is_named(tmp_path):
