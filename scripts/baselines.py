@@ -217,7 +217,7 @@ def _write(line: Mapping[str, Any]) -> None:
     LINES.write_text("".join(f"{text}\n" for text in texts), "utf-8")
     manifest = json.loads(MANIFEST.read_text("utf-8"))
     manifest[LINES.name] = {
-        "what": "one task of each benchmark that has a machine here, worked on to its end by a "
+        "what": "one task of a benchmark, worked on to its end by a "
         "scripted model that solves it and by the embedded one, with Chimera's verdicts",
         "command": "python scripts/baselines.py --repositories CLONES; the same with "
         "--model local/smollm2",
