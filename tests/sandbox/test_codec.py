@@ -49,6 +49,24 @@ def test_what_is_plain_arrives_equal_and_of_the_same_type(value: object) -> None
     assert type(arrived) is type(value)
 
 
+def grown(*elements: int) -> set[int]:
+    return {element for element in elements}  # noqa: C416  # one after the other, not as one table
+
+
+@pytest.mark.parametrize(
+    "value",
+    [
+        {1, 2, 3, 4, 5},
+        {33, 1, 9, 65, 17, 25},
+        {8, 16, 0, 24, 32, 40},
+        grown(8, 16, 0),
+        grown(65, 1, 33),
+    ],
+)
+def test_a_set_is_iterated_as_it_was_in_the_answers_process(value: set[int]) -> None:
+    assert list(load(dump(value))) == list(value)
+
+
 @settings(max_examples=60, deadline=None)
 @given(st.binary(max_size=100))
 def test_bytes_that_are_no_message_are_refused(data: bytes) -> None:
