@@ -75,6 +75,7 @@ def command(
     )
     if budget is not None:
         provider.required_price()
+    provider.start()
     limits = TrialLimits(max_steps=max_steps, max_tokens=token_limit)
     meter = Meter(limits, None if budget is None else Budget(budget))
     session = Session(provider, meter, "refuse" if other_models == "refuse" else "rewrite")

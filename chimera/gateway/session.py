@@ -21,7 +21,7 @@ from chimera.providers.base import ContextOverflow, Provider
 from chimera.providers.journal import JournaledCall, conversation_key
 from chimera.providers.meter import CallRecord, Meter, metered
 from chimera.providers.secrets import redact
-from chimera.types import JSON, Message, Response, Usage
+from chimera.types import JSON, Image, Message, Response, Usage
 
 OtherModels = Literal["rewrite", "refuse"]
 MOST_WITHHELD, SHOWN_CHARACTERS = 20, 80  # of what was not passed on
@@ -114,6 +114,9 @@ class Session:
             self._running += 1
         try:
             asked = wire.asked(call.body)
+            if self.meter.budget_bounded and wire.media(call.body)["other"]:
+                raise Malformed("under a budget no documents, sound or films are taken: nobody "
+                                "knows beforehand what they cost")  # fmt: skip
             passed, withheld = wire.passed(call.body)
             response = self._answered(call, asked, passed, held)
             self._record(call, asked, response, withheld)
@@ -169,8 +172,10 @@ class Session:
                 relay = Relay.of(
                     self.provider, upstream, call.wire, asked, passed, call.headers, send
                 )
-                text = json.dumps(passed, ensure_ascii=False)
-                response = relay.complete([Message.user(text)], max_tokens=asked.max_tokens)
+                # It stands for the request where its tokens are reserved, and is not sent.
+                pictures = [Image("", "")] * call.wire.media(passed)["picture"]
+                text = Message.user(json.dumps(passed, ensure_ascii=False), pictures)
+                response = relay.complete([text], max_tokens=asked.max_tokens)
         if journal is not None:
             journal.add(JournaledCall(key, send.content(), self._account(response, started)))
         return response

@@ -208,6 +208,51 @@ def test_what_lies_elsewhere_is_refused(upstream, door, spoken: str, extra: dict
     assert service.seen == []
 
 
+MEDIA: dict[str, tuple[Any, Any]] = {
+    "chat": (
+        {"type": "image_url", "image_url": {"url": "data:image/png;base64,aGk="}},
+        {"type": "file", "file": {"filename": "a.pdf", "file_data": "data:,x"}},
+    ),
+    "responses": (
+        {"type": "input_image", "image_url": "data:image/png;base64,aGk="},
+        {"type": "input_file", "filename": "a.pdf", "file_data": "data:,x"},
+    ),
+    "anthropic": (
+        {"type": "image", "source": {"type": "base64", "media_type": "image/png", "data": "aGk="}},
+        {"type": "document",
+         "source": {"type": "base64", "media_type": "application/pdf", "data": "aGk="}},
+    ),
+    "gemini": (
+        {"inlineData": {"mimeType": "image/png", "data": "aGk="}},
+        {"inlineData": {"mimeType": "video/mp4", "data": "aGk="}},
+    ),
+}  # fmt: skip
+
+
+def saying(spoken: str, part: dict[str, Any]) -> dict[str, Any]:
+    if spoken == "gemini":
+        return {"contents": [{"role": "user", "parts": [part]}]}
+    return {"input" if spoken == "responses" else "messages": [{"role": "user", "content": [part]}]}
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_a_budget_bounds_pictures_and_takes_nothing_that_has_no_bound(upstream, door, spoken: str):
+    """A picture of ten bytes has thousands of tokens, a document of ten as many as you like."""
+    picture, document = MEDIA[spoken]
+    service = upstream(["Yes."])
+    small, large = (
+        door(provider_of(service, spoken), Meter(budget=Budget(most))) for most in (5.0, 40.0)
+    )
+    bound = {"max_tokens": 9, "max_output_tokens": 9, "generationConfig": {"maxOutputTokens": 9}}
+
+    def status(opened: Any, body: dict[str, Any]) -> int:
+        return ask(opened, spoken, body | bound).status_code
+
+    assert status(door(provider_of(service, spoken)), saying(spoken, document)) == 200
+    assert [status(large, saying(spoken, part)) for part in (picture, document)] == [200, 400]
+    assert [status(small, body) for body in ({}, saying(spoken, picture))] == [200, 402]
+
+
 def test_what_a_tool_said_or_was_told_is_no_reference(upstream, door):
     said = {"fileData": "x", "source": {"type": "url"}}
     gemini = {"contents": [

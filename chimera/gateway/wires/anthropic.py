@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from chimera.gateway.wires.base import (
     Asked,
     Event,
+    Medium,
     OfferedTool,
     Wire,
     cut_off,
@@ -69,6 +70,11 @@ class AnthropicWire(Wire):
     def is_reference(self, part: dict[str, Any]) -> bool:
         source = mapping(part.get("source")).get("type")
         return part.get("type") == "container_upload" or source in ("url", "file")
+
+    def medium(self, part: dict[str, Any]) -> Medium | None:
+        if part.get("type") == "image":
+            return "picture"
+        return "other" if mapping(part.get("source")).get("type") == "base64" else None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         kind = tool.get("type")

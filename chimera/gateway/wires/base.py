@@ -5,9 +5,10 @@ from __future__ import annotations
 import json
 import secrets
 from abc import ABC, abstractmethod
+from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from typing import Any, ClassVar
+from typing import Any, ClassVar, Literal
 
 from chimera.errors import AgentError
 from chimera.providers.base import CallFailed, Request
@@ -15,6 +16,9 @@ from chimera.providers.sdk import malformed, parsed
 from chimera.providers.wire.common import MOST_TOKENS, objects
 from chimera.types import JSON, Message, Response, ToolResult
 
+#: What is sent as data: a picture has so many tokens at the most; a document, sound or film of a
+#: few bytes can have as many as the model reads.
+Medium = Literal["picture", "other"]
 #: An event of a stream: its name, empty where the format has none, and its data.
 Event = tuple[str, JSON]
 
@@ -72,7 +76,7 @@ class Wire(ABC):
             if body.get(name):
                 raise Malformed(f"'{name}' is not taken here: send the whole conversation")
         try:
-            if self.lies_elsewhere(body):
+            if any(map(self.is_reference, self.parts(body))):
                 raise Malformed("files and pictures are taken as data, not by address or id")
             messages = self.codec.read_conversation(self.plain(body))
             return replace(self.settings(body), messages=tuple(messages))
@@ -82,17 +86,25 @@ class Wire(ABC):
     #: Parts of a conversation that are data of the client's own, in which any word may stand.
     own_data: ClassVar[frozenset[str]] = frozenset()
 
-    def lies_elsewhere(self, body: Mapping[str, Any]) -> bool:
-        """Whether the service would have to fetch a part of the conversation."""
-        said = {name: body.get(name) for name in (self.conversation, *self.instructions)}
-        return any(self.is_reference(part) for part in every_object(said, self.own_data))
-
-    #: Where else than in the conversation such parts can stand.
+    #: Where else than in the conversation parts can stand.
     instructions: ClassVar[tuple[str, ...]] = ()
+
+    def parts(self, body: Mapping[str, Any]) -> Iterator[dict[str, Any]]:
+        """Everything of a conversation that may be a part, at any depth."""
+        said = {name: body.get(name) for name in (self.conversation, *self.instructions)}
+        return every_object(said, self.own_data)
 
     @abstractmethod
     def is_reference(self, part: dict[str, Any]) -> bool:
-        """Whether a part of a conversation, wherever it stands, names what the service fetches."""
+        """Whether a part, wherever it stands, names what the service would fetch."""
+
+    @abstractmethod
+    def medium(self, part: dict[str, Any]) -> Medium | None:
+        """What a part is whose tokens its size does not bound."""
+
+    def media(self, body: Mapping[str, Any]) -> Counter[Medium]:
+        found = (self.medium(part) for part in self.parts(body))
+        return Counter(each for each in found if each is not None)
 
     @abstractmethod
     def runs_at_client(self, tool: dict[str, Any]) -> bool:

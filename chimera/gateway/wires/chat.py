@@ -10,6 +10,7 @@ from typing import Any, ClassVar
 from chimera.gateway.wires.base import (
     Asked,
     Event,
+    Medium,
     OfferedTool,
     Wire,
     cut_off,
@@ -65,6 +66,11 @@ class ChatWire(Wire):
         """Servers of one's own also take `video_url` and `audio_url`."""
         links = [part[name] for name in part if name.endswith("_url")]
         return any(map(is_address, links)) or part.get("file_id") is not None
+
+    def medium(self, part: dict[str, Any]) -> Medium | None:
+        if "image_url" in part:
+            return "picture"
+        return "other" if part.keys() & {"file", "input_audio", "audio_url", "video_url"} else None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None

@@ -8,6 +8,7 @@ from typing import Any, ClassVar
 from chimera.gateway.wires.base import (
     Asked,
     Event,
+    Medium,
     OfferedTool,
     Wire,
     cut_off,
@@ -63,6 +64,13 @@ class GeminiWire(Wire):
 
     def is_reference(self, part: dict[str, Any]) -> bool:
         return "fileData" in part or "file_data" in part
+
+    def medium(self, part: dict[str, Any]) -> Medium | None:
+        data = part.get("inlineData", part.get("inline_data"))
+        if data is None:
+            return None
+        kind = mapping(data).get("mimeType", mapping(data).get("mime_type"))
+        return "picture" if str(kind).startswith("image/") else "other"
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return set(tool) == {"functionDeclarations"}

@@ -11,6 +11,7 @@ from typing import Any, ClassVar
 from chimera.gateway.wires.base import (
     Asked,
     Event,
+    Medium,
     OfferedTool,
     Wire,
     cut_off,
@@ -69,6 +70,11 @@ class ResponsesWire(Wire):
             or part.get("file_id") is not None
             or any(map(is_address, links))
         )
+
+    def medium(self, part: dict[str, Any]) -> Medium | None:
+        if "image_url" in part:
+            return "picture"
+        return "other" if part.keys() & {"file_data", "input_audio"} else None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None

@@ -87,7 +87,7 @@ def backend(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> 
 
 def trial(name: str, service: Upstream, backend: str, **settings: Any) -> TrialRecord:
     cls = type(create_agent(name, model="scripted/echo"))
-    agent = cls(provider=provider_of(service, SPEAKS.get(name, "chat")), timeout=300.0)
+    agent = cls(provider=provider_of(service, SPEAKS.get(name, "chat")), timeout=540.0)
     task = AIDER_TASK if name == "aider" else TASK
     store = RunStore(":memory:", create=True)
     Harness(
