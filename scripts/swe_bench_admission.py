@@ -148,9 +148,9 @@ def named(line: dict[str, Any]) -> tuple[str, ...]:
     return line["task"], line["environment"], line.get("mode", "")
 
 
-def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) -> None:
-    """The record of one benchmark, of the lines that are about rows of its own."""
-    ids = {task["id"] for task in benchmark.tasks()}
+def write_record(suites: Sequence[InstanceBenchmark], lines: Sequence[dict[str, Any]]) -> None:
+    """The record of one benchmark, whose suites these are, of the lines about rows of its own."""
+    ids = {task["id"] for benchmark in suites for task in benchmark.tasks()}
     own = [line for line in lines if line["task"] in ids]
     rows = [line for line in own if "answers" in line]
     gold, empty, mutants = ([(line["task"], a) for line in rows for a in line["answers"]
@@ -158,12 +158,13 @@ def write_record(benchmark: InstanceBenchmark, lines: Sequence[dict[str, Any]]) 
     unproven = {task for task, answer in gold if answer["status"] != "passed"}
     idle = {task for task, answer in empty if answer["status"] != "failed"}
     proven = {line["task"] for line in rows} - unproven - idle
-    place = RECORDS / f"{benchmark.slug}.json"
+    slug = suites[0].slug
+    place = RECORDS / f"{slug}.json"
     known = json.loads(place.read_text())
     record = {
-        "benchmark": benchmark.slug,
+        "benchmark": slug,
         "tasks": len(proven),
-        "of": known["of"],
+        "of": len(ids),
         "covers": _covers(known["covers"], rows, proven),
         "note": known["note"],
         "without_gold": 0,
@@ -243,9 +244,9 @@ def main() -> None:
     options = parser.parse_intermixed_args()
     options.suite = options.suite or ["lite", "verified"]
     if options.record:
-        for name in options.suite:
-            kind, own = SUITES[name]
-            write_record(kind(**own), lines_of(options.results))
+        made = [kind(**own) for kind, own in map(SUITES.__getitem__, options.suite)]
+        for slug in {benchmark.slug for benchmark in made}:
+            write_record([b for b in made if b.slug == slug], lines_of(options.results))
         return
     end = time.monotonic() + 60 * options.minutes
     for suite, benchmark, task in wanted(options):
