@@ -64,11 +64,14 @@ def served(clones: Path) -> Iterator[Mapping[str, str]]:
 
 
 @contextmanager
-def brought(env: Machine, clones: Path, script: str) -> Iterator[Mapping[str, str]]:
-    """Have inside of `env` the clones that `script` names; what makes git ask there.
+def brought(env: Machine, clones: Path | None, script: str) -> Iterator[Mapping[str, str]]:
+    """Have inside of `env` the clones that `script` names, if any; what makes git ask there.
 
     Nobody else can ask for them there, as other containers could if they were served.
     """
+    if clones is None:
+        yield {}
+        return
     named = sorted({(owner, name.removesuffix(".git")) for owner, name in _ADDRESS.findall(script)})
     try:
         for owner, name in named:

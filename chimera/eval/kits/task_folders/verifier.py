@@ -8,7 +8,6 @@ import math
 import os
 import re
 from collections.abc import Iterable, Mapping
-from contextlib import nullcontext
 from pathlib import Path
 from typing import TYPE_CHECKING
 
@@ -57,7 +56,7 @@ def run_solution(
     env.copy_in(source, target if source.is_dir() else f"{target}/{script}")
     # Servers that the solution leaves running must not hold the pipe of this command.
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
-    with brought(env, clones, _text(source)) if clones else nullcontext({}) as variables:
+    with brought(env, clones, _text(source)) as variables:
         done = env.run_command(
             ["bash", "-c", command],
             timeout=seconds,
