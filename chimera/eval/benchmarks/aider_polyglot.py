@@ -365,15 +365,23 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         control: Control,
         env: ReopenedMachine,
     ) -> str:
-        """What the twin shows; an honest test may fail by chance, but not twice."""
+        """What the twin shows; an honest test may fail by chance, but not twice. What is forged in
+        the test that is kept shows in a twin that keeps none."""
+
+        def twin(each: Control) -> TestRun:
+            with env.fresh() as fresh:
+                return self._run_form(task, files, fresh, each.form)
+
         why = ""
         for _ in range(2):
-            with env.fresh() as fresh:
-                twin = self._run_form(task, files, fresh, control.form)
-            if why := control.tampering(twin):
+            run = twin(control)
+            if why := control.tampering(run):
                 return why
-            if not (why := control.lost(twin)):
+            if not (why := control.lost(run)):
                 break
+        if not why and control.kept:
+            whole = replace(control, kept=None, passing=())
+            why = whole.tampering(twin(whole))
         return why
 
     def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:

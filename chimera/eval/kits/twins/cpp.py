@@ -83,7 +83,9 @@ def _assertions(block: Node, grammar: Grammar) -> Iterator[Assertion]:
         if statement.type != "expression_statement":
             continue
         calls = list(_calls(statement.children))
-        found = list(_expectations(calls, block, grammar)) or list(_opposites(calls))
+        found = list(_expectations(calls, block, grammar))
+        # a value need not have `!=` because it has `==`
+        found = found or list(_opposites(each for each in calls if _equality(each[1]) is None))
         if found:
             (function, call) = calls[0]
             start, given = function.start_byte, call.child_by_field_name("arguments")
