@@ -69,6 +69,13 @@ def package_paths(packages: Sequence[str]) -> list[Path]:
     return found
 
 
+def link_modules(packages: Sequence[str], place: str) -> None:
+    """Have packages and our own modules in `place`, which everybody can pass through."""
+    Path(place).chmod(0o755)
+    for path in (INNER, *package_paths(packages)):
+        Path(place, path.name).symlink_to(path)
+
+
 def arguments(settings: dict[str, object], modules: str) -> list[str]:
     # Without the columns of each instruction, which only tracebacks show, compiling is faster.
     switches = ["-sSPB", "-X", "utf8", "-X", "no_debug_ranges"]

@@ -55,6 +55,7 @@ class Worker:
         self.packages = tuple(packages)
         self.isolation: Literal["namespaces", "process"] = launch.isolation()
         self.scratch: str | None = None
+        self.modules: str | None = None
         self.groups = [Cgroup.create(), Cgroup.create()]
         self.control, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         try:
@@ -62,8 +63,7 @@ class Worker:
                 self.process = self._start(theirs, handles)
         except BaseException:  # a package that is not here: there is no process to end
             self.control.close()
-            for group in self.groups:
-                group.remove()
+            self._leave_nothing()
             raise
         try:
             self._ready()
@@ -75,6 +75,8 @@ class Worker:
         confined = self.isolation == "namespaces"
         if not confined:
             self.scratch = tempfile.mkdtemp(prefix="chimera-answer-")
+            self.modules = tempfile.mkdtemp(prefix="chimera-modules-")
+            launch.link_modules(self.packages, self.modules)
         settings: dict[str, object] = {
             "control": theirs.fileno(),
             "namespaces": confined,
@@ -85,10 +87,10 @@ class Worker:
             "memory": JUDGE_MEMORY,
             "groups": [dataclasses.asdict(each) for each in handles],
         }
-        if confined:
+        if self.modules is None:
             command = launch.confined_command(settings, self.packages)
         else:
-            command = launch.arguments(settings, str(launch.INNER.parent))
+            command = launch.arguments(settings, self.modules)
         self._errors = tempfile.TemporaryFile()  # noqa: SIM115 - lives as long as the worker
         return subprocess.Popen(
             command,
@@ -148,11 +150,14 @@ class Worker:
                 with suppress(ProcessLookupError):
                     os.kill(pid, signal.SIGKILL)
             self.process.wait()
+        self._errors.close()
+        self._leave_nothing()
+
+    def _leave_nothing(self) -> None:
         for group in self.groups:
             group.remove()
-        self._errors.close()
-        if self.scratch is not None:
-            remove_tree(self.scratch)
+        for place in filter(None, (self.scratch, self.modules)):
+            remove_tree(place)
 
     @property
     def open(self) -> bool:

@@ -57,6 +57,43 @@ def test_files_out_of_reach(tmp_path: Path) -> None:
     assert sorted(each.name for each in tmp_path.iterdir()) == ["secret"]
 
 
+PACKAGES = """
+import sys
+from chimera.errors import EnvironmentFault
+from chimera.sandbox import run_program
+for program in (
+    "import numpy.linalg; print(numpy.arange(3).sum())",
+    "import numpy.polynomial; print('later')",
+    "import pytest",
+):
+    result = run_program(program, packages=("numpy",))
+    print((result.stdout or result.stderr.splitlines()[-1])[:19].decode().strip())
+try:
+    run_program("", packages=("numpy", "no_such_package"))
+except EnvironmentFault:
+    print("fault")
+"""
+
+
+def test_packages_that_were_asked_for_can_be_imported_and_no_others(tmp_path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", PACKAGES],
+        env={
+            **os.environ,
+            "CHIMERA_SANDBOX": "process",
+            "PYTHONPATH": str(ROOT),
+            "TMPDIR": str(tmp_path),
+        },
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=200,
+    )
+
+    assert done.stdout.splitlines() == ["3", "later", "ModuleNotFoundError", "fault"], done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 def test_where_nothing_confines_answers_are_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.delenv("CHIMERA_SANDBOX", raising=False)
     monkeypatch.setattr(launch, "namespaces_refused", lambda: "bwrap is not installed")
