@@ -11,7 +11,6 @@ from __future__ import annotations
 import json
 import random
 import secrets
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 
@@ -20,6 +19,7 @@ from chimera.environments.base import Machine
 from chimera.environments.kept_state import kept_state
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
+from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Rewritten
 from chimera.types import JSON, TestResult
@@ -97,7 +97,7 @@ def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
         random.SystemRandom().shuffle(forms)
         runs = {form: run(form) for form in forms}
         report, twin = runs[true], runs.get(lesson.form)
-        missing = lesson.missing(report) if report.all_passed else ""
+        missing = not_run(lesson.passing, _passed(report)) if report.all_passed else ""
         if not report.all_passed or missing or twin is None:
             counts: dict[str, JSON] = {"tests": report.passed, "twinned": 0, "why": lesson.why}
             return Outcome(report, missing, counts)
@@ -121,12 +121,6 @@ class Lesson:
     why: str = ""
     passing: tuple[str, ...] = ()
 
-    def missing(self, true: TestResult) -> str:
-        """Which tests the reference passes and a run that passed does not have, or skipped; empty
-        when none. Of a test with parameters as many count, since answers may take part in ids."""
-        lacks = Counter(map(_test, self.passing)) - Counter(map(_test, _passed(true)))
-        return f"{lacks.total()} tests did not run, first {min(lacks)}" if lacks else ""
-
     def tampering(self, true: TestResult, twin: TestResult) -> str:
         passed, again = _passed(true), _passed(twin)
         kept = {name for name in passed if _function(name) == self.form.kept}
@@ -148,13 +142,8 @@ def _passed(report: TestResult) -> frozenset[str]:
     return frozenset(name for name, outcome in report.names.items() if outcome == "passed")
 
 
-def _test(name: str) -> str:
-    """A test without its parameters."""
-    return name.partition("[")[0]
-
-
 def _function(name: str) -> str:
-    return _test(name.rpartition("::")[2])
+    return name.rpartition("::")[2].partition("[")[0]
 
 
 def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
