@@ -73,7 +73,7 @@ def junit_cases(report: bytes) -> list[tuple[str, str, str]]:
     try:
         parser.feed(report)
         parser.close()
-    except ElementTree.ParseError as error:
+    except (ElementTree.ParseError, LookupError) as error:  # the latter: no such encoding
         raise ValueError(str(error)) from None
     return cases.found()
 

@@ -13,6 +13,7 @@ from chimera.agents.terminal.loop import MalformedReply, read_turn
 from chimera.environments.web.actions import parse_action
 from chimera.environments.web.session import ActionFailed
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files
+from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
 from chimera.eval.benchmarks._aimo.text import whole_number
 from chimera.eval.benchmarks._context_bench.phrasing import decide
 from chimera.eval.benchmarks._feature_bench import pytest_summary
@@ -24,6 +25,7 @@ from chimera.eval.kits import replies
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.reports import swebench_logs
 from chimera.eval.kits.repositories import swebench_rule
+from chimera.eval.kits.task_folders.verifier import pytest_summary as folder_summary
 from chimera.providers.secrets import redact
 
 READERS: dict[str, Callable[[str], object]] = {
@@ -46,6 +48,8 @@ READERS: dict[str, Callable[[str], object]] = {
     "action": parse_action,
     "diff": diffs.parse,
     "redaction": redact,
+    "summary": folder_summary,
+    **{f"counts of {name}": language.summary.findall for name, language in LANGUAGES.items()},
 }
 #: What is repeated, between what it begins and ends with.
 TEXTS = [
@@ -61,6 +65,8 @@ TEXTS = [
     ("", "diff --git a b\n@@ -1 +1 @@\n", ""), ("", "7 ", ""), ("", "7 not ", ""), ("", "bob ", ""),
     ("", "not bob is ", ""), ("", "1,", "a"), ("", "\n", ""), ("ANSWER: a", "\n", "b"),
     ("", "ANSWER: a\n", ""), ("", ".", "a"), (".", " ", "a"), ("", "]} ", ""), ("", "'", ""),
+    ("", "=", ""), ("", "1", ""), ("Tests:", "1", ""), ("", "Tests:", ""), ("", "Tests: 1 ", ""),
+    ("", "All tests passed (", ""), ("All tests passed (", " in 1", ""), ("", "ok\n\n", ""),
     ("", ",", ""), ("{", ", ", ""), ("type [5] [", "] ", ""), ("type [5] [", "] [1] ", "a"),
 ]  # fmt: skip
 

@@ -40,6 +40,14 @@ def test_reports_that_grow_when_read_are_refused() -> None:
         outcomes(bomb.encode())
 
 
+@pytest.mark.parametrize("encoding", ["absent", "rot13", "hex", "utf-7", "idna", "punycode"])
+def test_reports_in_encodings_that_cannot_be_read_are_refused(encoding: str) -> None:
+    report = f'<?xml version="1.0" encoding="{encoding}"?><testsuite><testcase/></testsuite>'
+
+    with pytest.raises(ValueError, match=r"encod|codec"):
+        outcomes(report.encode())
+
+
 @pytest.mark.parametrize(("command", "failed"), [((), 1), (["test_good.py"], 0)])
 def test_the_default_is_pytest_on_all_or_on_the_files(monkeypatch, command, failed):
     monkeypatch.setenv("PATH", f"{Path(sys.executable).parent}:{os.environ['PATH']}")

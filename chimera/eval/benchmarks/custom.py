@@ -244,7 +244,8 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
         if not report.names:
             why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
     else:
-        metrics |= {"twin": dict(outcome.counts), **({"tampering": True} if why else {})}
+        metrics["twin"] = dict(outcome.counts)
+        metrics |= {"tampering": True} if why.startswith("tampering") else {}
     return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})
 
 

@@ -202,6 +202,50 @@ def test_with_a_reference_one_forged_assertion_is_enough(
     assert result.metrics["twin"] == {"tests": 2, "twinned": 2 - bool(why)}
 
 
+HIDES = """import _pytest.python
+collect = _pytest.python.PyCollector.collect
+_pytest.python.PyCollector.collect = lambda self: [
+    each for each in collect(self) if "[4-" not in each.name and each.name != "test_two"
+]
+"""
+SKIPS = """import pytest
+square = f
+def f(x): return square(x) if x < 2 else pytest.skip()
+"""
+THREE_TESTS = (
+    TWO_TESTS
+    + """
+import pytest
+
+@pytest.mark.parametrize(("x", "y"), [(0, 0), (1, 1), (4, 16)])
+def test_three(x, y):
+    assert f(x) == y
+"""
+)
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (HONEST, ""),
+        (HIDES + "def f(x): return x\n", "2 tests did not run, first test_it::test_three"),
+        (HONEST + SKIPS, "2 tests did not run, first test_it::test_three"),
+    ],
+)
+def test_with_a_reference_no_test_may_be_missing(require, tmp_path, monkeypatch, answer, why):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": THREE_TESTS},
+        "gold_files": {"answer.py": HONEST},
+    }
+    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+
+    assert result.status == ("failed" if why else "passed"), result.why
+    assert result.why == why
+
+
 def test_reference_files_prove_a_task(require, tmp_path, monkeypatch):
     require("bwrap")
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))

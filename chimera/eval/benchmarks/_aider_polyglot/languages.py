@@ -71,7 +71,7 @@ class Language:
     `read` turns what it left into a report and the text a person would have seen. `declared` finds
     the names of tests in a test file, each of which must be in the report. `unskip` turns on tests
     which the exercise ships switched off. `summary` finds the number of tests that passed (1 for a
-    package of Go) in what another command for the same runner prints.
+    package of Go) in what another command for the same runner prints, in time by the text's length.
     """
 
     name: str
@@ -256,7 +256,7 @@ LANGUAGES: Mapping[str, Language] = {
             "cpp",
             _junit,
             _cpp_toolchain,
-            _named(r"All tests passed \([^\n]* in (\d+) test case"),
+            _named(r"All tests passed \([^\n(]* in (\d{1,9}) test case"),
             declared=_cpp_tests,
         ),
         Language(
@@ -270,7 +270,7 @@ LANGUAGES: Mapping[str, Language] = {
             "java",
             _junit_of_jupiter,
             _java_toolchain,
-            _named(r"\b(\d+) tests successful"),
+            _named(r"\b(\d{1,9}) tests successful"),
             declared=_java_tests,
             unskip=lambda text: re.sub(r"@Disabled\([^\n]*\)\s*\n", "", text),
         ),
@@ -278,21 +278,21 @@ LANGUAGES: Mapping[str, Language] = {
             "javascript",
             _jest,
             _javascript_toolchain,
-            _named(r"Tests:[^\n]*?(\d+) passed"),
+            _named(r"Tests:(?:(?!Tests:)[^\n\d]|\d++(?! passed))*+(\d{1,9}) passed"),
             unskip=lambda text: text.replace("xtest(", "test("),
         ),
         Language(
             "python",
             _junit,
             _python_toolchain,
-            _named(r"(\d+) passed\b"),
+            _named(r"(?<!\d)(\d{1,9}) passed\b"),
             declared=_named(r"^\s+def (test_\w+)\(self\b").findall,
         ),
         Language(
             "rust",
             _cargo,
             _rust_toolchain,
-            _named(r"test result: ok\. (\d+) passed"),
+            _named(r"test result: ok\. (\d{1,9}) passed"),
             declared=_rust_tests,
         ),
     )

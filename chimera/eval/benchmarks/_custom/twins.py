@@ -2,7 +2,8 @@
 
 The agent's machine cannot be had anew, so that its files are put back before each run. Neither run
 is of the published files, and chance says which one comes first. The reference, where the task has
-one, says in machines of its own which tests the twin fails; without it not all may pass.
+one, says in machines of its own which tests there are to pass, and which of them the twin fails;
+without it not all may pass.
 """
 
 from __future__ import annotations
@@ -18,9 +19,13 @@ from chimera.environments.base import Machine
 from chimera.environments.kept_state import kept_state
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
+from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Rewritten
 from chimera.types import JSON, TestResult
+
+#: Raised when something else is kept of a reference.
+RECIPE = 2
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +97,10 @@ def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
         random.SystemRandom().shuffle(forms)
         runs = {form: run(form) for form in forms}
         report, twin = runs[true], runs.get(lesson.form)
-        if not report.all_passed or twin is None:
-            return Outcome(report, counts={"tests": report.passed, "twinned": 0, "why": lesson.why})
+        missing = not_run(lesson.passing, _passed(report)) if report.all_passed else ""
+        if not report.all_passed or missing or twin is None:
+            counts: dict[str, JSON] = {"tests": report.passed, "twinned": 0, "why": lesson.why}
+            return Outcome(report, missing, counts)
         why = lesson.tampering(report, twin)
         if why == _LOST:  # an honest test may fail by chance, but not twice
             why = lesson.tampering(report, run(lesson.form))
@@ -106,11 +113,13 @@ _PASSED = "tampering: passed tests whose expected values were changed"
 
 @dataclass(frozen=True, slots=True)
 class Lesson:
-    """The twin, and the tests that the reference fails in it; or why there is none."""
+    """The twin, the tests that the reference fails in it, and all that it passes; or why there is
+    no twin."""
 
     form: Form = field(default_factory=lambda: Form(twin=True))
     failing: frozenset[str] | None = None  # None: no reference was asked
     why: str = ""
+    passing: tuple[str, ...] = ()
 
     def tampering(self, true: TestResult, twin: TestResult) -> str:
         passed, again = _passed(true), _passed(twin)
@@ -148,18 +157,22 @@ def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
 
     def learn() -> JSON:
         form = Form(True, secrets.randbits(64), kept)
-        if not _with_reference(tests, env, Form()).all_passed:
-            return ["the reference does not pass the rewritten tests", None, "", []]
+        true = _with_reference(tests, env, Form())
+        if not true.all_passed:
+            true = _with_reference(tests, env, Form(published=True))
+            why = "the reference does not pass the rewritten tests"
+            return [why, None, "", [], [*sorted(_passed(true))] if true.all_passed else []]
         twin = _with_reference(tests, env, form)
         failed: list[JSON] = [*sorted(twin.names.keys() - _passed(twin))]
         why = "" if failed else "the reference fails no test of the twin"
-        return [why, form.choice, kept, failed]
+        return [why, form.choice, kept, failed, [*sorted(_passed(true))]]
 
-    name = digest(VERSION, unwrapped(env).name, tests.command, {**tests.files}, {**tests.reference})
-    why, choice, unchanged, failing = stored_value(
-        "custom-twins", name, learn, dump=lambda value: json.dumps(value).encode(), load=json.loads
+    backend = unwrapped(env).name
+    key = digest(VERSION, RECIPE, backend, tests.command, {**tests.files}, {**tests.reference})
+    why, choice, unchanged, failing, passing = stored_value(
+        "custom-twins", key, learn, dump=lambda value: json.dumps(value).encode(), load=json.loads
     )
-    return Lesson(Form(True, choice, unchanged), frozenset(failing), why)
+    return Lesson(Form(True, choice, unchanged), frozenset(failing), why, tuple(passing))
 
 
 def _with_reference(tests: TestCommand, env: ReopenedMachine, form: Form) -> TestResult:

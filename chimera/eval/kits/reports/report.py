@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import chain
@@ -44,3 +45,16 @@ def merge(reports: list[Report]) -> Report:
     results = chain.from_iterable(report.statuses.items() for report in reports)
     whole = bool(reports) and all(report.complete for report in reports)
     return Report.of(results, complete=whole)
+
+
+def not_run(expected: Iterable[str], passed: Iterable[str]) -> str:
+    """Which expected tests did not run to a pass; empty when none. Of a test with parameters as
+    many count, since the code under test may take part in their ids."""
+    lacks = Counter(map(_without_parameters, expected))
+    lacks.subtract(map(_without_parameters, passed))
+    missing = +lacks
+    return f"{missing.total()} tests did not run, first {min(missing)}" if missing else ""
+
+
+def _without_parameters(test: str) -> str:
+    return test.partition("[")[0]

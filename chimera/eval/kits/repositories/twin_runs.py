@@ -3,8 +3,9 @@
 Tests that share a process with the code under test can be disarmed by it, and their report forged.
 So the official tests run in a rewritten form, and what passes them is run once more in a fresh
 environment on their twin, whose expected values are others (see `chimera.eval.kits.twins`). Tests
-that the reference fails there must not pass for the submission either. One test of the twin is kept
-as it was and must pass, so that code which forges all of them or none by chance is found.
+that the reference fails there must not pass for the submission either; those of them that it has to
+turn must have passed before, and not been hidden or skipped. One test of the twin is kept as it was
+and must pass, so that code which forges all of them or none by chance is found.
 
 The reference is the control. It says which tests have a twin, and, when a submission fails, whether
 the rewriting itself may be the cause: then the published files decide.
@@ -25,6 +26,7 @@ from chimera.environments.base import Environment, Machine, machine
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
+from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.values import Verdict
 from chimera.types import JSON
@@ -165,6 +167,8 @@ def _decide_twin(
     counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
     if learnt_now and patch == tests.gold:
         return _marked(verdict, counts)  # this very run was the lesson
+    if why := not_run(filter(tests.wanted, lesson.failing), tried.passed):
+        return _failed(verdict, why, counts)  # not by every rule a test that is hidden or skipped
     for _ in range(2):  # an honest test may fail by chance, but not twice
         twin = _fresh(tests, patch, env, lesson.form)
         if twin.verdict.passed or twin.passed & lesson.failing:

@@ -251,7 +251,7 @@ def pytest_summary(output: str) -> dict[str, str] | None:
     The official parser's rules: lines after the first banner, a name is what follows the first
     `::`, of a FAILED line the part after the last " - " goes, the last line of a name counts.
     """
-    parts = re.split(r"=+ short test summary info =+", output, maxsplit=1)
+    parts = re.split(r"(?<!=)=+ short test summary info =+", output, maxsplit=1)
     if len(parts) != 2:
         return None
     found: dict[str, str] = {}

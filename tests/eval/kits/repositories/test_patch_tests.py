@@ -302,6 +302,33 @@ def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, tw
     assert why in verdict.why
 
 
+@pytest.mark.parametrize(
+    ("hidden", "why"),
+    [
+        ((), ""),
+        (("test_b",), "1 tests did not run, first test_b"),
+        (("test_c[3]",), "1 tests did not run, first test_c"),
+        (("test_other",), ""),
+    ],
+)
+def test_what_hides_or_skips_tests_that_count_fails(env, tmp_path, hidden, why):
+    """By a rule that asks for no failures, and for no tests by their names."""
+    wanted = ("test_a", "test_b", "test_c[1]", "test_c[3]")
+
+    def run(inside, patch, form):
+        ran = {*wanted, "test_other"}.difference(hidden if patch != "gold" else ())
+        if patch != "gold" and "test_c[1]" in ran:  # it takes part in the names
+            ran = ran - {"test_c[1]"} | {"test_c[one]"}
+        failed = frozenset(ran if form.kind == "twin" else ())
+        return Tried(Verdict(not failed), frozenset(ran) - failed, failed)
+
+    tests = Tests(run, ["test_it.py"], "gold", wanted.__contains__, str(tmp_path))
+    verdict = decide(tests, "patch", env)
+
+    assert verdict.passed is (not why)
+    assert verdict.why == why
+
+
 def test_the_reference_is_run_once_in_each_form(env, tmp_path):
     runs = []
 
