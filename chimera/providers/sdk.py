@@ -19,7 +19,8 @@ from typing import Any
 
 from chimera.errors import LimitReached
 from chimera.providers.base import CallFailed, ContextOverflow
-from chimera.providers.http import MOST_BODY_BYTES
+from chimera.providers.http import MOST_BODY_BYTES, MOST_REFUSAL_BYTES
+from chimera.providers.secrets import redact
 from chimera.types import JSON
 
 CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -208,7 +209,7 @@ def decoded(name: str, body: bytes) -> dict[str, JSON]:
     try:
         value = parsed(body)
     except ValueError:
-        shown = body[:SHOWN_CHARACTERS].decode("utf-8", "replace")
+        shown = body[:MOST_REFUSAL_BYTES].decode("utf-8", "replace")
         raise malformed(name, f"the answer is not JSON: {shown!r}") from None
     if not isinstance(value, dict):
         raise malformed(name, f"the answer is no JSON object but {type(value).__name__}")
@@ -221,4 +222,6 @@ def was_sent(error: BaseException) -> bool:
 
 
 def _shortened(text: str) -> str:
+    """Its start. Keys go first: of one that is cut through, nobody would know the rest."""
+    text = redact(text)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

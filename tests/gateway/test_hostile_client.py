@@ -4,7 +4,9 @@ nor stays out of the record."""
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from chimera.gateway.forwarder import HEADER
 from chimera.gateway.recording import Recording
 from chimera.gateway.tunnel import Tunnel
 from chimera.providers.journal import Journal, JournaledCall, conversation_key
+from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, CallRecord, Meter, TrialLimits
 from chimera.types import Message, Response, Usage
 from tests.gateway.conftest import FORMATS, provider_of
@@ -439,3 +442,22 @@ def test_a_stream_that_was_cut_is_no_answer(upstream, door, spoken: str):
     assert opened.session.failure is not None
     assert opened.session.recording.steps == []
     assert budget.spent > cost(truth(0))
+
+
+def test_a_client_that_reads_nothing_holds_nobody_up(
+    upstream, door, monkeypatch: pytest.MonkeyPatch
+):
+    """Its call has a turn at the service, which others wait for."""
+    monkeypatch.setattr(server, "UNREAD_SECONDS", 0.5)
+    provider = provider_of(upstream(["x" * 20_000_000]), "chat")
+    opened = door(provider)
+    content = json.dumps(CONTENT["chat"] | {"stream": True}).encode()
+    head = f"POST {PATHS['chat']} HTTP/1.1\r\nauthorization: Bearer {opened.token}\r\n"
+    with socket.create_connection(("127.0.0.1", int(opened.address.rpartition(":")[2]))) as client:
+        client.sendall(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+        while not opened.session.calls:
+            time.sleep(0.01)
+        opened.session.drain(15)
+
+        assert limiter_for(provider.endpoint).running == 0
+        assert [call.error for call in opened.session.meter.calls] == [None]
