@@ -6,6 +6,7 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
 import re
 import threading
 from collections.abc import Sequence
@@ -13,18 +14,20 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 
 from chimera.providers.meter import CallRecord
-from chimera.types import Message, Usage
+from chimera.types import JSON, Message, Native, Usage
 
 VOLATILE = re.compile(r"[0-9a-f]{6,}|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class JournaledCall:
-    """A reply as its client got it, by what had been said, and what it cost."""
+    """A reply as its client got it, by what had been said, and what it cost. `native` is what the
+    client's format had no place for, and the model wants back."""
 
     key: str
     reply: bytes
     account: CallRecord
+    native: Native | None = None
 
 
 def conversation_key(kind: str, messages: Sequence[Message]) -> str:
@@ -69,6 +72,7 @@ class Journal:
             "key": call.key,
             "reply": base64.b64encode(call.reply).decode(),
             "account": asdict(call.account),
+            "native": None if call.native is None else asdict(call.native),
         }
         line = json.dumps(value).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):  # without it a call may be paid twice
@@ -93,9 +97,19 @@ def _read(path: Path) -> list[JournaledCall]:
     for line in lines:
         try:
             value = json.loads(line)
-            usage = Usage(**value["account"].pop("usage"))
-            account = CallRecord(**value["account"], usage=usage)
-            calls.append(JournaledCall(value["key"], base64.b64decode(value["reply"]), account))
-        except (ValueError, KeyError, TypeError, AttributeError):
+            native = Native(**value["native"]) if value.get("native") else None
+            reply = base64.b64decode(value["reply"])
+            calls.append(JournaledCall(value["key"], reply, _account(value["account"]), native))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return calls
+
+
+def _account(value: dict[str, JSON]) -> CallRecord:
+    """What a call cost; a `ValueError` of what no call can have cost."""
+    account = CallRecord(**{**value, "usage": Usage(**value["usage"])})
+    tokens = asdict(account.usage).values()
+    told = [*tokens, account.started, account.seconds, account.cost or 0.0]
+    if not all(type(each) is int for each in tokens) or not all(0 <= n < math.inf for n in told):
+        raise ValueError("the account is none")
+    return account
