@@ -11,9 +11,9 @@ import pytest
 
 from chimera.providers import Provider
 from chimera.providers.base import Request
-from chimera.providers.journal import Journal
-from chimera.providers.meter import Meter
-from chimera.types import Native, Response, ToolCall, Usage
+from chimera.providers.journal import Journal, JournaledCall, conversation_key
+from chimera.providers.meter import CallRecord, Meter
+from chimera.types import Image, Message, Native, Response, ToolCall, Usage
 from tests.gateway.test_hostile_client import ask
 
 QUESTION = [{"role": "user", "content": "Well?"}]
@@ -99,3 +99,36 @@ def test_an_account_that_no_call_can_have_is_none(door, tmp_path: Path, forged: 
     file.write_text(f"{line}\n{json.dumps(value)}\n")
 
     assert len(Journal(file).left) == 1
+
+
+def test_an_answer_to_another_picture_is_none_to_this(tmp_path: Path):
+    first, second = (
+        [Message.user("What is it?", [Image("image/png", data)])] for data in ("AAAA", "BBBB")
+    )
+    journal = Journal(tmp_path / "run.chi.calls" / "trial.jsonl")
+    account = CallRecord("m", Usage(), 0.0, 0.0, 0.0)
+    journal.add(JournaledCall(conversation_key("chat", first), b"A cat.", account))
+    left = Journal(journal.path)
+
+    assert left.take(conversation_key("chat", second)) is None
+    assert left.take(conversation_key("chat", first)) is not None
+
+
+@pytest.mark.parametrize("linked", ["file", "directory", "device"])
+def test_a_journal_that_leads_elsewhere_is_none(tmp_path: Path, linked: str):
+    """A stranger's run can have one beside it."""
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "trial.jsonl").write_text("precious\n")
+    calls = tmp_path / "run.chi.calls"
+    if linked == "directory":
+        calls.symlink_to(elsewhere)
+    else:
+        calls.mkdir()
+        target = elsewhere / "trial.jsonl" if linked == "file" else Path("/dev/zero")
+        (calls / "trial.jsonl").symlink_to(target)
+    journal = Journal(calls / "trial.jsonl")
+    journal.add(JournaledCall("key", b"reply", CallRecord("m", Usage(), 0.0, 0.0, 0.0)))
+
+    assert journal.left == []
+    assert (elsewhere / "trial.jsonl").read_text() == "precious\n"
