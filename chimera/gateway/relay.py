@@ -7,7 +7,7 @@ import json
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -19,6 +19,7 @@ from chimera.providers.http import MOST_BODY_BYTES, new_client
 from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
 from chimera.providers.prices import Price
 from chimera.providers.sdk import decoded, malformed, status_failure
+from chimera.providers.secrets import MINIMUM_LENGTH, PLACEHOLDER
 from chimera.providers.settings import merge
 from chimera.types import JSON, Response
 
@@ -34,6 +35,11 @@ class Upstream:
     address: str
     headers: Mapping[str, str] = field(repr=False)
     defaults: Mapping[str, str] = field(default_factory=dict)
+
+    def keys(self) -> tuple[bytes, ...]:
+        """What no client may read."""
+        found = (value.removeprefix("Bearer ") for value in self.headers.values())
+        return tuple(key.encode() for key in found if len(key) >= MINIMUM_LENGTH)
 
 
 def upstream_for(provider: Provider, wire: Wire, *, stream: bool) -> Upstream | None:
@@ -115,7 +121,7 @@ class Relay(Provider):
         if request.max_tokens is not None:
             body = self._bounded(body, request.max_tokens)
         merge(body, self.settings.fields())
-        sent = _Sent(self.sink)
+        sent = _Sent(self.sink, self.upstream.keys())
         try:
             answer = self._exchange(json.dumps(body).encode(), request.timeout, sent)
             return self.wire.response(answer, self.asked)
@@ -143,7 +149,7 @@ class Relay(Provider):
         with _faults(self.name), _opened(self.upstream.address, headers, content, timeout) as reply:
             streaming = "event-stream" in reply.headers.get("content-type", "")
             if reply.status_code != 200:
-                detail = reply.read()[:4096].decode("utf-8", "replace")
+                detail = reply.read().decode("utf-8", "replace")
                 raise status_failure(self.name, reply.status_code, reply.headers, detail)
             parts, size = [], 0
             for part in reply.iter_bytes():
@@ -155,23 +161,45 @@ class Relay(Provider):
                     sent(part)
         whole = b"".join(parts)
         if streaming:
+            sent.end()
             return self.wire.whole(stream_data(whole))
         answer = decoded(self.name, whole)
         sent(whole)
+        sent.end()
         return answer
 
 
 class _Sent:
-    """Hands on to a client, who may have gone: what was paid for is read to its end all the same"""
+    """Hands on to a client, who may have gone: what was paid for is read to its end all the same.
+    It goes on line by line, so that a key which the service repeats is seen whole, and left out."""
 
-    def __init__(self, sink: Callable[[bytes], None]) -> None:
-        self._sink = sink
+    def __init__(self, sink: Callable[[bytes], None], keys: Sequence[bytes]) -> None:
+        self._sink, self._keys = sink, keys
+        self._line: list[bytes] = []
+        self._gone = False
         self.anything = False
 
     def __call__(self, data: bytes) -> None:
         self.anything = True
-        with contextlib.suppress(OSError):
-            self._sink(data)
+        lines, newline, rest = data.rpartition(b"\n")
+        if newline:
+            self._hand_on(b"".join([*self._line, lines, newline]))
+            self._line = []
+        self._line.append(rest)
+
+    def end(self) -> None:
+        """Nothing more comes."""
+        self._hand_on(b"".join(self._line))
+        self._line = []
+
+    def _hand_on(self, data: bytes) -> None:
+        for key in self._keys:
+            data = data.replace(key, PLACEHOLDER.encode())
+        if data and not self._gone:
+            try:
+                self._sink(data)
+            except OSError:
+                self._gone = True
 
 
 @contextlib.contextmanager

@@ -22,6 +22,8 @@ MOST_REQUEST_BYTES = 32 * 1024**2
 MOST_BYTES_UNDER_WAY = 64 * 1024**2
 IDLE_SECONDS = 3600.0
 PING_SECONDS = 15.0
+#: A client that takes nothing for so long has gone: a call under way is in the way of others.
+UNREAD_SECONDS = 30.0
 MODEL_LISTS = ("/v1/models", "/models", "/v1beta/models")
 
 
@@ -120,9 +122,11 @@ class _Handler(BaseHTTPRequestHandler):
             self._json(200, session.count(call))
             return
         out = _Out(self, streaming=call.stream)
+        self.connection.settimeout(UNREAD_SECONDS)
         with out.kept_alive():
             session.answer(call, out)
         out.finish()
+        self.connection.settimeout(self.timeout)
 
     def _session(self) -> Session | None:
         """Whose token this is, wherever the client's format puts it."""
@@ -193,6 +197,7 @@ class _Out:
         self._streaming = streaming
         self._started = False
         self._over = threading.Event()
+        self._gone = False
         self._lock = threading.Lock()
 
     def send(self, data: bytes) -> None:
@@ -221,7 +226,7 @@ class _Out:
         if status >= 400:
             handler.send_header("x-should-retry", "false")
         handler.end_headers()
-        handler.wfile.write(content)
+        self._write(content)
 
     def _start(self) -> None:
         if self._started:
@@ -235,7 +240,17 @@ class _Out:
 
     def _chunk(self, data: bytes) -> None:
         if data:
-            self._handler.wfile.write(b"%x\r\n%b\r\n" % (len(data), data))
+            self._write(b"%x\r\n%b\r\n" % (len(data), data))
+
+    def _write(self, data: bytes) -> None:
+        """Write, to one who may not read: of what was cut off, nothing follows."""
+        if self._gone:
+            raise BrokenPipeError
+        try:
+            self._handler.wfile.write(data)
+        except OSError:
+            self._gone = self._handler.close_connection = True
+            raise
 
     @contextlib.contextmanager
     def kept_alive(self) -> Iterator[None]:
@@ -262,7 +277,7 @@ class _Out:
     def finish(self) -> None:
         if self._started:
             with contextlib.suppress(OSError):
-                self._handler.wfile.write(b"0\r\n\r\n")
+                self._write(b"0\r\n\r\n")
 
 
 def _model_list(model: str) -> JSON:

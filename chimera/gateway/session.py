@@ -177,7 +177,9 @@ class Session:
                 text = Message.user(json.dumps(passed, ensure_ascii=False), pictures)
                 response = relay.complete([text], max_tokens=asked.max_tokens)
         if journal is not None:
-            journal.add(JournaledCall(key, send.content(), self._account(response, started)))
+            account = self._account(response, started)
+            native = response.native if upstream is None else None
+            journal.add(JournaledCall(key, send.content(), account, native))
         return response
 
     def _check(self) -> None:
@@ -198,8 +200,7 @@ class Session:
             max_tokens=asked.max_tokens,
             stop=asked.stop,
         )
-        said = response.message()
-        self._replies[_words(said)] = said
+        self._remember(response.message())
         reply = call.wire.reply(response, asked, call.model)
         send(call.wire.stream(reply) if call.stream else json.dumps(reply).encode())
         return response
@@ -208,7 +209,11 @@ class Session:
         """The model's turn as it came, with what the client's format had no place for."""
         if message.role != "assistant":
             return message
-        return self._replies.get(_words(message), message)
+        found = self._replies.get(_words(message, exactly=True))
+        return found or self._replies.get(_words(message), message)
+
+    def _remember(self, said: Message) -> None:
+        self._replies[_words(said)] = self._replies[_words(said, exactly=True)] = said
 
     def _again(self, call: Call, asked: Asked, found: JournaledCall, send: _Held) -> Response:
         """What was answered, and paid, before this run was interrupted."""
@@ -218,6 +223,8 @@ class Session:
         else:
             whole = call.wire.whole(stream_data(found.reply))
         response = call.wire.response(whole, asked)
+        if found.native is not None:
+            self._remember(replace(response.message(), native=found.native))
         return replace(response, usage=found.account.usage, cost=found.account.cost)
 
     def _account(self, response: Response, started: float) -> CallRecord:
@@ -259,6 +266,11 @@ class _Held:
         return b"".join(self._parts)
 
 
-def _words(message: Message) -> str:
-    calls = [[call.id, call.name] for call in message.tool_calls]
-    return json.dumps([message.content.strip(), calls])
+def _words(message: Message, *, exactly: bool = False) -> str:
+    """What a turn is known by. Not every service gives calls ids that are theirs alone, nor does
+    every client send arguments back as they came: those that are `exactly` the same go first."""
+    calls = [
+        [call.id, call.name, *([dict(call.arguments or {})] if exactly else ())]
+        for call in message.tool_calls
+    ]
+    return json.dumps([message.content.strip(), calls], sort_keys=True)

@@ -343,16 +343,20 @@ def most_input_tokens(request: Request) -> int:
     """More tokens than the request can have: no tokenizer makes more tokens than bytes."""
     size = 64 + 1024 * bool(request.tools)  # the provider's own words around tools
     for message in request.messages:
-        size += 16 + len(message.content.encode("utf-8", "surrogatepass"))
+        size += 16 + _size(message.content)
         size += MOST_IMAGE_TOKENS * len(message.images)
         if message.native is not None:
             size += len(json.dumps(message.native.content))
         for call in message.tool_calls:
-            size += 32 + len(call.name) + len(call.id) + 2 * len(_arguments(call).encode())
+            size += 32 + len(call.name) + len(call.id) + 2 * _size(_arguments(call))
     for tool in request.tools:
         text = json.dumps([tool.name, tool.description, tool.parameters], ensure_ascii=False)
-        size += 64 + 2 * len(text.encode())
+        size += 64 + 2 * _size(text)
     return size
+
+
+def _size(text: str) -> int:
+    return len(text.encode("utf-8", "surrogatepass"))
 
 
 def _arguments(call: ToolCall) -> str:

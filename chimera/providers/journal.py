@@ -6,25 +6,31 @@ import base64
 import contextlib
 import hashlib
 import json
+import math
+import os
 import re
+import stat
 import threading
 from collections.abc import Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
+from typing import IO
 
 from chimera.providers.meter import CallRecord
-from chimera.types import Message, Usage
+from chimera.types import JSON, Message, Native, Usage
 
 VOLATILE = re.compile(r"[0-9a-f]{6,}|\d+")
 
 
 @dataclass(frozen=True, slots=True)
 class JournaledCall:
-    """A reply as its client got it, by what had been said, and what it cost."""
+    """A reply as its client got it, by what had been said, and what it cost. `native` is what the
+    client's format had no place for, and the model wants back."""
 
     key: str
     reply: bytes
     account: CallRecord
+    native: Native | None = None
 
 
 def conversation_key(kind: str, messages: Sequence[Message]) -> str:
@@ -32,20 +38,26 @@ def conversation_key(kind: str, messages: Sequence[Message]) -> str:
     prompt), and the numbers (times, process ids) in what it and its tools tell. Behind the dot,
     what was said to the letter."""
     said = [
-        (message.role, message.content, [[c.name, c.raw_arguments] for c in message.tool_calls])
+        (
+            message.role,
+            message.content,
+            [[call.name, call.raw_arguments] for call in message.tool_calls],
+            [hashlib.sha256(image.data.encode()).hexdigest() for image in message.images],
+        )
         for message in messages
         if message.role != "system"
     ]
     alike = [
-        (role, text if role == "assistant" else VOLATILE.sub("#", text), calls)
-        for role, text, calls in said
+        (role, text if role == "assistant" else VOLATILE.sub("#", text), *shown)
+        for role, text, *shown in said
     ]
     texts = [json.dumps([kind, each]).encode("utf-8", "surrogatepass") for each in (alike, said)]
     return ".".join(hashlib.sha256(text).hexdigest() for text in texts)
 
 
 class Journal:
-    """A file with a line for each call; what a killed process left there is given out once."""
+    """A file with a line for each call; what a killed process left there is given out once. It may
+    lie beside a stranger's run: what leads elsewhere is neither read nor written."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
@@ -69,11 +81,12 @@ class Journal:
             "key": call.key,
             "reply": base64.b64encode(call.reply).decode(),
             "account": asdict(call.account),
+            "native": None if call.native is None else asdict(call.native),
         }
         line = json.dumps(value).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):  # without it a call may be paid twice
             self.path.parent.mkdir(parents=True, exist_ok=True)
-            with self.path.open("ab") as file:
+            with _opened(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
                 file.write(line)
 
     def remove(self) -> None:
@@ -87,15 +100,41 @@ def _read(path: Path) -> list[JournaledCall]:
     """The calls of the file; a line that was cut off by the end of its process is none."""
     calls = []
     try:
-        lines = path.read_bytes().split(b"\n")
+        with _opened(path, os.O_RDONLY) as file:
+            lines = file.read().split(b"\n")
     except OSError:
         return []
     for line in lines:
         try:
             value = json.loads(line)
-            usage = Usage(**value["account"].pop("usage"))
-            account = CallRecord(**value["account"], usage=usage)
-            calls.append(JournaledCall(value["key"], base64.b64decode(value["reply"]), account))
-        except (ValueError, KeyError, TypeError, AttributeError):
+            native = Native(**value["native"]) if value.get("native") else None
+            reply = base64.b64decode(value["reply"])
+            calls.append(JournaledCall(value["key"], reply, _account(value["account"]), native))
+        except (ValueError, KeyError, TypeError, AttributeError, RecursionError):
             continue
     return calls
+
+
+def _opened(path: Path, flags: int) -> IO[bytes]:
+    """The file itself, which is no link, in a directory that is none; an `OSError` otherwise."""
+    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    try:
+        flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
+        number = os.open(path.name, flags, 0o600, dir_fd=directory)
+    finally:
+        os.close(directory)
+    file = os.fdopen(number, "ab" if flags & os.O_APPEND else "rb")
+    if not stat.S_ISREG(os.fstat(number).st_mode):
+        file.close()
+        raise OSError(f"{path} is no file")
+    return file
+
+
+def _account(value: dict[str, JSON]) -> CallRecord:
+    """What a call cost; a `ValueError` of what no call can have cost."""
+    account = CallRecord(**{**value, "usage": Usage(**value["usage"])})
+    tokens = asdict(account.usage).values()
+    told = [*tokens, account.started, account.seconds, account.cost or 0.0]
+    if not all(type(each) is int for each in tokens) or not all(0 <= n < math.inf for n in told):
+        raise ValueError("the account is none")
+    return account

@@ -19,7 +19,8 @@ from typing import Any
 
 from chimera.errors import LimitReached
 from chimera.providers.base import CallFailed, ContextOverflow
-from chimera.providers.http import MOST_BODY_BYTES
+from chimera.providers.http import MOST_BODY_BYTES, MOST_REFUSAL_BYTES
+from chimera.providers.secrets import redact
 from chimera.types import JSON
 
 CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523, 524, 529})
@@ -35,6 +36,8 @@ _OVERFLOW = re.compile(
     r"context window|input is too long|exceeds the available context|too many tokens",
     re.I,
 )
+#: What may be half of a character: the other half can be missing.
+_HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
 _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"})
 
 
@@ -79,6 +82,9 @@ def talk(
             maybe_charged=was_sent(error),
             everywhere=not was_sent(error),
         ) from None
+    except UnicodeEncodeError as error:
+        why = f"{name}: what was to be sent has half a character: {error.reason}"
+        raise CallFailed(why, retryable=False) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise never_sent(name, error) or CallFailed(
             f"{name}: the answer was cut off: {type(error).__name__}: {error}",
@@ -158,11 +164,16 @@ def tool_arguments(raw: object) -> tuple[dict[str, JSON] | None, str]:
 
 def parsed(text: str | bytes) -> JSON:
     """A JSON value; a `ValueError` of anything else, as of numbers that Python alone knows, and of
-    what is nested too deep to be read."""
+    what is nested too deep to be read. Half a character, which JSON can write and no text can
+    hold, is a question mark."""
+    whole = text.decode("utf-8-sig") if isinstance(text, bytes) else text
     try:
-        return json.loads(text, parse_constant=_finite, parse_float=_finite)
+        value: JSON = json.loads(whole, parse_constant=_finite, parse_float=_finite)
+        if _HALVES.search(whole):
+            value = json.loads(json.dumps(value, ensure_ascii=False).encode("utf-8", "replace"))
     except RecursionError:
         raise ValueError("nested too deep") from None
+    return value
 
 
 def _finite(text: str) -> float:
@@ -198,7 +209,7 @@ def decoded(name: str, body: bytes) -> dict[str, JSON]:
     try:
         value = parsed(body)
     except ValueError:
-        shown = body[:SHOWN_CHARACTERS].decode("utf-8", "replace")
+        shown = body[:MOST_REFUSAL_BYTES].decode("utf-8", "replace")
         raise malformed(name, f"the answer is not JSON: {shown!r}") from None
     if not isinstance(value, dict):
         raise malformed(name, f"the answer is no JSON object but {type(value).__name__}")
@@ -211,4 +222,6 @@ def was_sent(error: BaseException) -> bool:
 
 
 def _shortened(text: str) -> str:
+    """Its start. Keys go first: of one that is cut through, nobody would know the rest."""
+    text = redact(text)
     return text if len(text) <= SHOWN_CHARACTERS else text[:SHOWN_CHARACTERS] + "…"

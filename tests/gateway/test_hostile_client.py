@@ -4,7 +4,9 @@ nor stays out of the record."""
 from __future__ import annotations
 
 import json
+import socket
 import threading
+import time
 from typing import Any
 
 import httpx
@@ -16,6 +18,7 @@ from chimera.gateway.forwarder import HEADER
 from chimera.gateway.recording import Recording
 from chimera.gateway.tunnel import Tunnel
 from chimera.providers.journal import Journal, JournaledCall, conversation_key
+from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, CallRecord, Meter, TrialLimits
 from chimera.types import Message, Response, Usage
 from tests.gateway.conftest import FORMATS, provider_of
@@ -103,6 +106,11 @@ def ask(door: Any, spoken: str, body: dict[str, Any] | bytes, token: str = "") -
             },
             "cache_control.ttl",
         ),
+        (
+            "anthropic",
+            {"context_management": {"edits": [{"type": "compact_20260112"}]}},
+            "compact_20260112",
+        ),
         ("gemini", {"tools": [{"googleSearch": {}}]}, "googleSearch"),
         ("gemini", {"tools": [{"functionDeclarations": [], "urlContext": {}}]}, "functionDecl"),
         ("gemini", {"generationConfig": {"candidateCount": 8}}, "generationConfig.candidateCount"),
@@ -129,6 +137,12 @@ def test_what_is_billed_apart_or_leads_out_is_withheld_and_said(
         ("responses", {"previous_response_id": "resp_1"}),
         ("responses", {"background": True}),
         ("responses", {"input": [{"type": "item_reference", "id": "rs_1"}]}),
+        ("responses", {"input": [{"role": "user", "content": "x"}, {"id": "msg_1"}]}),
+        ("responses", {"input": [{"role": "user", "content": "x"}, {"id": "m", "type": None}]}),
+        (
+            "chat",
+            {"messages": [{"role": "user", "content": [{"type": "video", "video": ["http:"]}]}]},
+        ),
         (
             "responses",
             {"input": [{"role": "user", "content": [{"type": "input_file", "file_id": "f"}]}]},
@@ -251,6 +265,42 @@ def test_a_budget_bounds_pictures_and_takes_nothing_that_has_no_bound(upstream, 
     assert status(door(provider_of(service, spoken)), saying(spoken, document)) == 200
     assert [status(large, saying(spoken, part)) for part in (picture, document)] == [200, 400]
     assert [status(small, body) for body in ({}, saying(spoken, picture))] == [200, 402]
+
+
+PDF = "data:application/pdf;base64,aGk="
+PICTURE = {"mimeType": "image/png", "data": "aGk="}
+DOCUMENT = {"mimeType": "application/pdf", "data": "aGk="}
+
+
+@pytest.mark.parametrize(
+    ("spoken", "part"),
+    [
+        ("chat", {"type": "image_url", "image_url": {"url": PDF}}),
+        ("chat", {"type": "file", "file": {"file_data": PDF}, **MEDIA["chat"][0]}),
+        ("chat", {"type": "document_url", "document_url": PDF}),
+        ("chat", {"type": "video", "video": "data:video/mp4;base64,aGk="}),
+        ("responses", {"type": "input_file", "file_url": PDF}),
+        ("responses", {**MEDIA["responses"][0], "type": "input_file", "file_data": PDF}),
+        ("gemini", {"inlineData": None, "inline_data": DOCUMENT}),
+        ("gemini", {"inlineData": PICTURE, "inline_data": DOCUMENT}),
+        ("gemini", {"inlineData": PICTURE | {"mime_type": "application/pdf"}}),
+    ],
+)
+def test_a_document_is_one_by_any_name(upstream, door, spoken: str, part: dict[str, Any]):
+    """It is no picture because it is sent as one, or beside one."""
+    service = upstream(["Yes."])
+    opened = door(provider_of(service, spoken), Meter(budget=Budget(1e9)))
+
+    assert ask(opened, spoken, saying(spoken, part)).status_code == 400
+    assert service.seen == []
+
+
+def test_what_a_program_leaves_out_of_its_context_is_passed_on(upstream, door):
+    service = upstream(["Yes."])
+    edits = {"edits": [{"type": "clear_tool_uses_20250919"}]}
+    ask(door(provider_of(service, "anthropic")), "anthropic", {"context_management": edits})
+
+    assert service.seen[0][2]["context_management"] == edits
 
 
 def test_what_a_tool_said_or_was_told_is_no_reference(upstream, door):
@@ -439,3 +489,22 @@ def test_a_stream_that_was_cut_is_no_answer(upstream, door, spoken: str):
     assert opened.session.failure is not None
     assert opened.session.recording.steps == []
     assert budget.spent > cost(truth(0))
+
+
+def test_a_client_that_reads_nothing_holds_nobody_up(
+    upstream, door, monkeypatch: pytest.MonkeyPatch
+):
+    """Its call has a turn at the service, which others wait for."""
+    monkeypatch.setattr(server, "UNREAD_SECONDS", 0.5)
+    provider = provider_of(upstream(["x" * 20_000_000]), "chat")
+    opened = door(provider)
+    content = json.dumps(CONTENT["chat"] | {"stream": True}).encode()
+    head = f"POST {PATHS['chat']} HTTP/1.1\r\nauthorization: Bearer {opened.token}\r\n"
+    with socket.create_connection(("127.0.0.1", int(opened.address.rpartition(":")[2]))) as client:
+        client.sendall(f"{head}content-length: {len(content)}\r\n\r\n".encode() + content)
+        while not opened.session.calls:
+            time.sleep(0.01)
+        opened.session.drain(15)
+
+        assert limiter_for(provider.endpoint).running == 0
+        assert [call.error for call in opened.session.meter.calls] == [None]

@@ -176,3 +176,48 @@ def test_odd_arguments_of_a_call_are_kept_as_text(service, arguments: str, reada
     (call,) = provider_of(service(body), "chat").complete(QUESTION).tool_calls
 
     assert (call.arguments is not None, call.raw_arguments) == (readable, arguments)
+
+
+#: A call with half a character among its arguments.
+HALF = {"command": "echo \ud83d"}
+CALLS: dict[str, dict[str, Any]] = {
+    "chat": {"choices": [{"message": {"content": "So \ud83d", "tool_calls": [
+        {"id": "1", "function": {"name": "bash", "arguments": json.dumps(HALF)}}]}}]},
+    "responses": {"output": [
+        {"type": "message", "content": [{"type": "output_text", "text": "So \ud83d"}]},
+        {"type": "function_call", "call_id": "1", "name": "bash", "arguments": json.dumps(HALF)}]},
+    "anthropic": {"content": [
+        {"type": "text", "text": "So \ud83d"},
+        {"type": "tool_use", "id": "1", "name": "bash", "input": HALF}]},
+    "gemini": {"candidates": [{"content": {"parts": [
+        {"text": "So \ud83d"},
+        {"functionCall": {"id": "1", "name": "bash", "args": HALF}}]}}]},
+}  # fmt: skip
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_half_a_character_neither_ends_a_trial_nor_costs(service, spoken: str):
+    """What the model said is said back to it with the next call."""
+    read, written, _ = NAMES[spoken]
+    usage = {"usageMetadata" if spoken == "gemini" else "usage": {read: 1, written: 1}}
+    started = service({**CALLS[spoken], **usage})
+    provider = provider_of(started, spoken)
+    with metered(Meter(TrialLimits(max_cost=1e6))) as meter:
+        said = provider.complete(QUESTION)
+        provider.complete([*QUESTION, said.message(), Message.tool("Done.", "1")])
+
+    assert said.content == "So ?"
+    assert said.tool_calls[0].arguments == {"command": "echo ?"}
+    assert [(call.attempts, call.error) for call in meter.calls] == [(1, None)] * 2
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_what_cannot_be_sent_is_not_paid_for(service, spoken: str):
+    read, written, _ = NAMES[spoken]
+    started = service(ANSWERS[spoken]({read: 1, written: 1}))
+    with metered(Meter(TrialLimits(max_cost=1e6))) as meter:
+        try:
+            provider_of(started, spoken).complete([Message.user("\ud83d")])
+        except ProviderError:
+            assert meter.cost == 0.0
+            assert meter.calls[-1].attempts == 1

@@ -160,12 +160,14 @@ class Interpreter(Recipe):
 @dataclass(frozen=True, slots=True)
 class Pip(Recipe):
     """Packages of PyPI, for the Python that runs this where they are for it; otherwise for the
-    nearest that they are for."""
+    nearest that they are for. They come as wheels: building one from source runs its scripts, so
+    this is done for those that are named in `from_source` alone."""
 
     package: str
     also: tuple[str, ...] = ()
     oldest_python: tuple[int, int] = (3, 0)
     newest_python: tuple[int, int] = (3, 99)
+    from_source: tuple[str, ...] = ()
 
     @property
     def python(self) -> Interpreter:
@@ -198,6 +200,7 @@ class Pip(Recipe):
     def _make(self, place: Path) -> None:
         words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
         words += ["--python", self.python.executable or "", "install", f"--target={place}"]
+        words += ["--only-binary=:all:", *(f"--no-binary={each}" for each in self.from_source)]
         _install(self.name, [*words, *self.packages[:-1]], place)
 
 

@@ -10,7 +10,14 @@ from chimera.agents.coding.layers import Pip
 
 class OpenHands(PythonAgent):
     name = "openhands"
-    recipe = Pip("openhands", "1.16.0", "openhands", oldest_python=(3, 12), newest_python=(3, 12))
+    recipe = Pip(
+        "openhands",
+        "1.16.0",
+        "openhands",
+        oldest_python=(3, 12),
+        newest_python=(3, 12),
+        from_source=("func-timeout",),  # there are no wheels of it
+    )
 
     def command(self, launch: Launch) -> Sequence[str]:
         return [

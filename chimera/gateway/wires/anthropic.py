@@ -82,8 +82,14 @@ class AnthropicWire(Wire):
 
     def passed(self, body: Mapping[str, Any]) -> tuple[dict[str, JSON], list[str]]:
         """Writing into the cache for an hour is dearer than the price that is known: it is done
-        for the usual time."""
+        for the usual time. A summary that the service makes on the side is billed beside the
+        tokens that it tells."""
         kept, withheld = super().passed(body)
+        edits = objects(mapping(kept.get("context_management")).get("edits"))
+        leaving_out = [edit for edit in edits if str(edit.get("type")).startswith("clear_")]
+        if kept.pop("context_management", None) and leaving_out:
+            kept["context_management"] = {"edits": leaving_out}
+        withheld += [str(edit.get("type")) for edit in edits if edit not in leaving_out]
         blocks = every_object({name: kept[name] for name in kept if name in MARKED}, self.own_data)
         marked = [mapping(block.get("cache_control")) for block in [kept, *blocks]]
         longer = [mark for mark in marked if mark.pop("ttl", "5m") != "5m"]

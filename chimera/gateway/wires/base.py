@@ -229,6 +229,18 @@ def is_address(value: object) -> bool:
     return link is not None and not str(link).startswith("data:")
 
 
+def linked(part: Mapping[str, Any]) -> list[Any]:
+    """The links of a part, by whatever names services have for them."""
+    return [link for name, link in part.items() if name.endswith("_url") and link is not None]
+
+
+def is_picture(value: object) -> bool:
+    """Whether a link, plain or in an object, is a picture as data: services also take documents
+    and films by the name of one."""
+    link = value.get("url") if isinstance(value, dict) else value
+    return str(link)[:11].lower() == "data:image/"
+
+
 def mapping(value: object) -> dict[str, Any]:
     return value if isinstance(value, dict) else {}
 

@@ -15,7 +15,9 @@ from chimera.gateway.wires.base import (
     Wire,
     cut_off,
     is_address,
+    is_picture,
     limit,
+    linked,
     mapping,
     new_id,
     real,
@@ -36,6 +38,7 @@ FIELDS = frozenset({
     "chat_template_kwargs",
 })  # fmt: skip
 CLIENT_TOOLS = re.compile("function|custom")
+OTHER_MEDIA = ("file", "input_audio", "audio", "video")
 BOUNDS = ("max_completion_tokens", "max_tokens")
 
 
@@ -63,14 +66,17 @@ class ChatWire(Wire):
         )
 
     def is_reference(self, part: dict[str, Any]) -> bool:
-        """Servers of one's own also take `video_url` and `audio_url`."""
-        links = [part[name] for name in part if name.endswith("_url")]
+        """Other services also take `video_url`, `audio_url` and films as lists of pictures."""
+        film = part.get("video")
+        links = [*linked(part), *(film if isinstance(film, list) else [film])]
         return any(map(is_address, links)) or part.get("file_id") is not None
 
     def medium(self, part: dict[str, Any]) -> Medium | None:
-        if "image_url" in part:
-            return "picture"
-        return "other" if part.keys() & {"file", "input_audio", "audio_url", "video_url"} else None
+        links = linked(part)
+        named = any(part.get(name) is not None for name in OTHER_MEDIA)
+        if named or not all(map(is_picture, links)):
+            return "other"
+        return "picture" if links else None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None

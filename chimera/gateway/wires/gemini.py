@@ -66,11 +66,14 @@ class GeminiWire(Wire):
         return "fileData" in part or "file_data" in part
 
     def medium(self, part: dict[str, Any]) -> Medium | None:
-        data = part.get("inlineData", part.get("inline_data"))
-        if data is None:
+        """Each name has two spellings: what one of them says is not all that the service reads."""
+        found = [part[name] for name in ("inlineData", "inline_data") if part.get(name) is not None]
+        if not found:
             return None
-        kind = mapping(data).get("mimeType", mapping(data).get("mime_type"))
-        return "picture" if str(kind).startswith("image/") else "other"
+        named = [mapping(data).get(name) for data in found for name in ("mimeType", "mime_type")]
+        kinds = [str(kind) for kind in named if kind is not None]
+        pictures = kinds and all(kind.startswith("image/") for kind in kinds)
+        return "picture" if pictures and len(found) == 1 else "other"
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return set(tool) == {"functionDeclarations"}

@@ -16,7 +16,9 @@ from chimera.gateway.wires.base import (
     Wire,
     cut_off,
     is_address,
+    is_picture,
     limit,
+    linked,
     mapping,
     new_id,
     real,
@@ -34,6 +36,7 @@ FIELDS = frozenset({
     "client_metadata", "safety_identifier", "prompt_cache_key", "prompt_cache_retention",
 })  # fmt: skip
 CLIENT_TOOLS = re.compile("function|custom|namespace|local_shell|apply_patch|tool_search")
+OTHER_MEDIA = ("file_data", "input_audio")
 ENDED = ("response.completed", "response.incomplete", "response.failed")
 
 
@@ -64,17 +67,20 @@ class ResponsesWire(Wire):
         return {**body, **changed}
 
     def is_reference(self, part: dict[str, Any]) -> bool:
-        links = [part[name] for name in part if name.endswith("_url")]
+        """The service takes an id that stands alone for an item that it keeps."""
         return (
             part.get("type") == "item_reference"
+            or ("id" in part and all(part[name] is None for name in part if name != "id"))
             or part.get("file_id") is not None
-            or any(map(is_address, links))
+            or any(map(is_address, linked(part)))
         )
 
     def medium(self, part: dict[str, Any]) -> Medium | None:
-        if "image_url" in part:
-            return "picture"
-        return "other" if part.keys() & {"file_data", "input_audio"} else None
+        links = linked(part)
+        named = any(part.get(name) is not None for name in OTHER_MEDIA)
+        if named or not all(map(is_picture, links)):
+            return "other"
+        return "picture" if links else None
 
     def runs_at_client(self, tool: dict[str, Any]) -> bool:
         return CLIENT_TOOLS.fullmatch(str(tool.get("type"))) is not None

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import subprocess
+import tarfile
 from pathlib import Path
 
 import pytest
@@ -71,3 +72,25 @@ def test_a_program_and_those_that_it_starts_find_their_packages(tmp_path: Path):
     done = subprocess.run(words, capture_output=True, text=True, check=False)
 
     assert (done.stdout.splitlines()[-1:], done.stderr) == (["linted a file"], "")
+
+
+@pytest.mark.parametrize("from_source", [(), ("odd",)])
+def test_no_script_of_a_package_runs_that_was_not_named(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, from_source: tuple[str, ...]
+):
+    """A source archive is built by what is in it."""
+    ran, source = tmp_path / "ran", tmp_path / "odd-1.0"
+    source.mkdir()
+    backend = '[build-system]\nrequires = []\nbuild-backend = "own"\nbackend-path = ["."]\n'
+    (source / "pyproject.toml").write_text(backend)
+    (source / "own.py").write_text(f"open({str(ran)!r}, 'w').close()\nraise SystemExit('no')\n")
+    (source / "PKG-INFO").write_text("Metadata-Version: 2.1\nName: odd\nVersion: 1.0\n")
+    with tarfile.open(tmp_path / "odd-1.0.tar.gz", "w:gz") as archive:
+        archive.add(source, "odd-1.0")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path))
+
+    with pytest.raises(UsageError, match="cannot be installed"):
+        Pip("odd", "1.0", "odd", from_source=from_source).layer()
+    assert ran.exists() is bool(from_source)
