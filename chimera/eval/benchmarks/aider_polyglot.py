@@ -345,6 +345,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         env: ReopenedMachine,
     ) -> Verdict:
         """The verdict on a run that passed, by the control and the twin."""
+        env.close()  # nothing that the first run left may tell the second one of it
         control = self._control(task, env)
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
