@@ -18,10 +18,20 @@ from chimera.eval.kits.repositories.virtualenvs import (
     package_name,
     virtual_environment,
 )
+from chimera.programs import find_python
 
 HERE = f"{sys.version_info[0]}.{sys.version_info[1]}"
 
 
+@pytest.fixture
+def _nothing_known():
+    """What was found before, or is found on a PATH of this test, counts for it alone."""
+    find_python.cache_clear()
+    yield
+    find_python.cache_clear()
+
+
+@pytest.mark.usefixtures("_nothing_known")
 def test_interpreters_are_found_or_named(tmp_path, monkeypatch):
     assert find_interpreter(HERE, {HERE: sys.executable}) == Path(sys.executable).resolve()
     monkeypatch.setenv("PATH", str(tmp_path))
