@@ -20,11 +20,8 @@ import pytest
 
 from chimera.errors import UsageError
 from chimera.eval.runs.store import RunStore
-from tests.environments.conftest import docker_image
 
 from .growing import growing_cluster
-
-__all__ = ["docker_image"]
 
 pytestmark = [pytest.mark.full, pytest.mark.xdist_group("ray")]
 #: Each kind of loss is tried twenty times, at moments of two runs that are drawn by chance.
