@@ -12,7 +12,8 @@ from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
 _QUESTIONS = {"go": "version", "tmux": "-V"}
-PATIENCE_SECONDS = 30.0
+#: A browser's first start reads hundreds of megabytes: ten seconds on an idle disk, a minute on a busy one.
+PATIENCE_SECONDS = 180.0
 
 
 @cache
