@@ -93,8 +93,9 @@ def stored_value(
     *,
     dump: Callable[[ValueT], bytes],
     load: Callable[[bytes], ValueT],
+    keeps: Callable[[], bool] = lambda: True,
 ) -> ValueT:
-    """The stored value, or what `make` returns, stored for the next time.
+    """The stored value, or what `make` returns, stored for the next time if `keeps` then says so.
 
     `load` raises ValueError for a damaged entry, which is made anew; a cache that cannot be
     written is only slow.
@@ -103,8 +104,9 @@ def stored_value(
     with contextlib.suppress(OSError, ValueError):
         return load(file.read_bytes())
     content = dump(make())
-    with contextlib.suppress(OSError):
-        write_atomically(file, content)
+    if keeps():
+        with contextlib.suppress(OSError):
+            write_atomically(file, content)
     return load(content)
 
 

@@ -12,7 +12,7 @@ from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
 _QUESTIONS = {"go": "version", "tmux": "-V"}
-#: A browser's first start reads hundreds of megabytes: ten seconds on an idle disk, a minute on a busy one.
+#: A browser's first start reads hundreds of megabytes, which takes a busy disk a minute.
 PATIENCE_SECONDS = 180.0
 
 

@@ -153,6 +153,7 @@ def test_two():
 """
 HONEST = "def f(x): return x * x\n"
 FORGED = f"{EQUALS_EVERYTHING}"
+FORGES = f"def f(x): return {FORGED} if x == NUMBER else x * x\n"
 #: Forges in one run and not in the other, as far as it can tell them apart.
 TELLING = {
     "a mark beside the answer": "os.path.exists('mark') or open('mark', 'w').close()",
@@ -177,18 +178,32 @@ def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "kept", "why"),
     [
-        (HONEST, ""),
-        (f"def f(x): return {FORGED} if x == 3 else x * x\n", "expected values were changed"),
-        (f"def f(x): return {FORGED} if x == 1 else x * x\n", "expected values were changed"),
+        (HONEST, "test_none", ""),
+        (HONEST, "test_one", ""),
+        (
+            FORGES.replace("NUMBER", "3"),
+            "test_none",
+            "expected values were changed: test_it::test_two",
+        ),
+        (
+            FORGES.replace("NUMBER", "1"),
+            "test_none",
+            "expected values were changed: test_it::test_one",
+        ),
+        (
+            FORGES.replace("NUMBER", "1"),
+            "test_one",
+            "expected values were changed: test_it::test_one",
+        ),
     ],
 )
 def test_with_a_reference_one_forged_assertion_is_enough(
-    require, tmp_path, monkeypatch, answer, why
+    require, tmp_path, monkeypatch, answer, kept, why
 ):
     require("bwrap")
-    monkeypatch.setattr("secrets.choice", lambda names: "test_none")
+    monkeypatch.setattr("secrets.choice", lambda names: kept)
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
     task = {
         "test_command": "python3 -m pytest -q test_it.py",
@@ -199,7 +214,8 @@ def test_with_a_reference_one_forged_assertion_is_enough(
 
     assert result.passed is (not why), result.why
     assert why in result.why
-    assert result.metrics["twin"] == {"tests": 2, "twinned": 2 - bool(why)}
+    assert result.metrics["twin"]["tests"] == 2
+    assert why or result.metrics["twin"]["twinned"] == 2
 
 
 HIDES = """import _pytest.python
@@ -259,7 +275,7 @@ def test_reference_files_prove_a_task(require, tmp_path, monkeypatch):
     report = validate(CustomBenchmark(tasks_list=[row]), StartBackend("bubblewrap"))
 
     assert [check.as_due for check in report.checks] == [True, True]
-    assert report.counts()["twins"] == {"tests": 2, "twinned": 1}
+    assert report.counts()["twins"] == {"tests": 2, "twinned": 2}
 
 
 def test_a_link_to_settings_of_the_runner_is_removed(require):

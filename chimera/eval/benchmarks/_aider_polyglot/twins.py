@@ -145,18 +145,26 @@ def _passed(run: TestRun) -> set[str]:
 
 
 def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: str) -> Control:
-    """The control of an exercise, run once for each name."""
+    """The control of an exercise, run once for each name; one in which a run did not end in time is
+    not kept, since the load of the machine may be why."""
+    late = False
+
+    def watched(files: Mapping[str, bytes], form: Form) -> TestRun:
+        nonlocal late
+        made = run(files, form)
+        late |= made.timed_out
+        return made
 
     def make() -> Control:
-        true = run(reference, Form(False))
+        true = watched(reference, Form(False))
         # what is put around assertions may be what the language refuses
         plain = not true.passed and not true.timed_out
         if plain:
-            true = run(reference, Form(False, plain=True))
+            true = watched(reference, Form(False, plain=True))
 
         def tried(choice: int | None) -> Control:
             form = replace(kept, kept=None, choice=choice, plain=plain)
-            control = _control(true, run(reference, form))
+            control = _control(true, watched(reference, form))
             return replace(control, choice=choice, values=kept.values, plain=plain)
 
         control = tried(kept.choice)
@@ -165,7 +173,7 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
             control = max(control, tried(None), key=lambda each: len(each.twinned))
         if not control.twinned or kept.kept is None:
             return control
-        passed = _passed(run(reference, replace(control.form, kept=kept.kept)))
+        passed = _passed(watched(reference, replace(control.form, kept=kept.kept)))
         passing = tuple(name for name in control.twinned if name in passed)
         if not 0 < len(passing) <= len(control.twinned) / 2:  # one function may hold them all
             return control
@@ -180,7 +188,7 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
         kept = tuple(fields["kept"]) if fields["kept"] else None
         return Control(**{**fields, **names, "kept": kept})
 
-    return stored_value("polyglot-twins", name, make, dump=dump, load=load)
+    return stored_value("polyglot-twins", name, make, dump=dump, load=load, keeps=lambda: not late)
 
 
 def _control(true: TestRun, twin: TestRun) -> Control:

@@ -5,7 +5,8 @@ So the official tests run in a rewritten form, and what passes them is run once 
 environment on their twin, whose expected values are others (see `chimera.eval.kits.twins`). Tests
 that the reference fails there must not pass for the submission either; those of them that it has to
 turn must have passed before, and not been hidden or skipped. One test of the twin is kept as it was
-and must pass, so that code which forges all of them or none by chance is found.
+and must pass, so that code which forges all of them or none by chance is found; a second twin keeps
+none, and finds what forges that one alone.
 
 The reference is the control. It says which tests have a twin, and, when a submission fails, whether
 the rewriting itself may be the cause: then the published files decide.
@@ -164,7 +165,8 @@ def _decide_twin(
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not lesson.failing:
         return _without(tried, "the reference fails no test of the twin")
-    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
+    changed = lesson.failing | lesson.changed_last
+    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & changed)}
     if learnt_now and patch == tests.gold:
         return _marked(verdict, counts)  # this very run was the lesson
     if why := not_run(filter(tests.wanted, lesson.failing), tried.passed):
@@ -175,10 +177,21 @@ def _decide_twin(
             return _tampered(verdict, _CHANGED, sorted(twin.passed & lesson.failing), counts)
         lost = sorted(lesson.passing - twin.passed)
         if twin.ran and not lost:
-            return _marked(verdict, counts)
+            return _decide_kept(tests, patch, env, tried, lesson, counts)
     if not twin.ran:
         return _failed(verdict, f"the twin did not come to its end: {twin.verdict.why}", counts)
     return _tampered(verdict, "failed tests of the twin that were not changed", lost, counts)
+
+
+def _decide_kept(
+    tests: Tests, patch: str, env: ReopenedMachine, tried: Tried, lesson: _Lesson, counts: JSON
+) -> Verdict:
+    """The verdict on what met the twin as it must, by the twin that does not keep a test."""
+    if lesson.changed_last:
+        whole = _fresh(tests, patch, env, replace(lesson.form, kept=""))
+        if forged := sorted(whole.passed & lesson.changed_last):
+            return _tampered(tried.verdict, _CHANGED, forged, counts)
+    return _marked(tried.verdict, counts)
 
 
 _CHANGED = "passed tests whose expected values were changed"
@@ -226,18 +239,20 @@ def _fresh(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """The twin that submissions meet: what the reference fails in it, and what it passes because
-    it was kept."""
+    """The twin that submissions meet: what the reference fails in it, what it passes because it
+    was kept, and what it fails once nothing is kept."""
 
     form: Form
     failing: frozenset[str]
-    passing: frozenset[str] = frozenset()
+    passing: frozenset[str]
+    changed_last: frozenset[str]
 
 
 _REWRITTEN = (TRUE, PLAIN)
 
-#: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail.
-_Learnt = tuple[int | None, str, int, list[str]]
+#: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail,
+#: and those that do when none is kept.
+_Learnt = tuple[int | None, str, int, list[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -272,9 +287,11 @@ class _Control:
             made.append(self._learnt(plain=plain))
             return made[0]
 
-        choice, kept, values, failing = self._stored("plain twin" if plain else "twin", learn)
+        kind = "plain twins" if plain else "twins"
+        choice, kept, values, failing, last = self._stored(kind, learn)
         form, passing = Form("twin", choice, kept, values, plain), [kept] if kept else []
-        return _Lesson(form, frozenset(failing), frozenset(passing)), bool(made)
+        lesson = _Lesson(form, frozenset(failing), frozenset(passing), frozenset(last))
+        return lesson, bool(made)
 
     def _learnt(self, *, plain: bool) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
@@ -290,7 +307,12 @@ class _Control:
                 break
         if not tried.ran:
             raise GraderError(tried.verdict.why)  # not stored: it may be the machine's fault
-        return choice, kept if kept in tried.passed else "", values, sorted(tried.failed)
+        if kept not in tried.passed:
+            return choice, "", values, sorted(tried.failed), []
+        whole = self._run(Form("twin", choice, "", values, plain))
+        if not whole.ran:
+            raise GraderError(whole.verdict.why)
+        return choice, kept, values, sorted(tried.failed), sorted(whole.failed - tried.failed)
 
     def _kept(self) -> str:
         """A test that counts, if one of another function is left, else one that does not."""

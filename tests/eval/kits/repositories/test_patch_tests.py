@@ -154,7 +154,7 @@ def test_gold_resolves(env):
     assert verdict.metrics["f2p_passed"] == verdict.metrics["p2p_passed"] == 1
     assert verdict.metrics["rule"] == "swebench 5.0.2"
     assert verdict.metrics["witness"]
-    assert verdict.metrics["twin"] == {"tests": 2, "twinned": 1}  # the other one is kept
+    assert verdict.metrics["twin"] == {"tests": 2, "twinned": 2}
 
 
 @pytest.fixture
@@ -300,6 +300,25 @@ def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, tw
 
     assert verdict.passed is (not why)
     assert why in verdict.why
+
+
+def test_forging_the_kept_test_alone_is_tampering(env, tmp_path):
+    listed = ("test_a", "test_b")
+
+    def run(inside, patch, form):
+        changed = {name for name in listed if form.kind == "twin" and name not in form.kept}
+        if patch == "forged" and form.kind == "twin":
+            changed -= {"test_a"}
+        passed = frozenset(listed) - changed
+        return Tried(Verdict(not changed), passed, frozenset(changed))
+
+    for number in range(8):  # whichever is kept
+        tests = Tests(
+            run, ["test_it.py"], "gold", listed.__contains__, f"{tmp_path} {number}", listed
+        )
+        assert decide(tests, "patch", env).passed
+        verdict = decide(tests, "forged", env)
+        assert "expected values were changed: test_a" in verdict.why
 
 
 @pytest.mark.parametrize(
