@@ -16,23 +16,33 @@ _QUESTIONS = {"go": "version", "tmux": "-V"}
 PATIENCE_SECONDS = 180.0
 
 
-@cache
 def usable(program: str) -> str | None:
     """The path of a program that answers when it is asked for its version, or None.
 
     A proxy that a version manager left on the PATH and that has no toolchain to start is none.
     """
+    return None if why_unusable(program) else shutil.which(program)
+
+
+@cache
+def why_unusable(program: str) -> str:
+    """Why a program is of no use here; empty when it answers."""
     path = shutil.which(program)
     if path is None:
-        return None
+        return "is not installed"
     question = _QUESTIONS.get(program, "--version")
     try:
         done = subprocess.run(
             [path, question], capture_output=True, timeout=PATIENCE_SECONDS, check=False
         )
-    except (OSError, subprocess.TimeoutExpired):
-        return None
-    return path if done.returncode == 0 else None
+    except OSError as error:
+        return f"does not start: {error.strerror}"
+    except subprocess.TimeoutExpired:
+        return f"does not answer to {question} in {PATIENCE_SECONDS:.0f} s"
+    if done.returncode == 0:
+        return ""
+    said = (done.stderr or done.stdout).decode(errors="replace").strip()
+    return f"exits with code {done.returncode} when asked {question}: {said[-300:]}"
 
 
 @cache

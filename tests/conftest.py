@@ -17,7 +17,7 @@ import pytest
 from hypothesis import HealthCheck, settings
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
-from chimera.programs import usable
+from chimera.programs import why_unusable
 from chimera.providers import Provider, create_provider
 
 BASE_IMAGE = "chimera-base:bookworm"
@@ -75,10 +75,9 @@ def require() -> Callable[..., str]:
 
     def find(*programs: str) -> str:
         for program in programs:
-            found = usable(program)
-            if found is None:
-                missing(f"the program '{program}' is not installed, or does not run")
-        return str(found)
+            if why := why_unusable(program):
+                missing(f"the program '{program}' {why}")
+        return str(shutil.which(programs[-1]))
 
     return find
 
