@@ -11,7 +11,7 @@ from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
 from chimera.eval.values import Control, TrialRecord
-from chimera.interrupts import heard, raise_asked
+from chimera.interrupts import looked_for, raise_asked
 from chimera.providers.meter import Budget
 
 JobT = TypeVar("JobT")
@@ -53,8 +53,8 @@ class ThreadExecutor(Generic[JobT, ResultT]):
 
     def __init__(self, work: Callable[[JobT], ResultT], workers: int) -> None:
         self._work = work
-        self._jobs: queue.Queue[JobT | None] = queue.Queue()
-        self._results: queue.Queue[ResultT | BaseException] = queue.Queue()
+        self._jobs: queue.SimpleQueue[JobT | None] = queue.SimpleQueue()
+        self._results: queue.SimpleQueue[ResultT | BaseException] = queue.SimpleQueue()
         self._threads = [
             threading.Thread(target=self._serve, daemon=True, name=f"chimera-trial-{index}")
             for index in range(workers)
@@ -127,20 +127,20 @@ def results(
     ahead = 1
     executor.start()
     try:
-        while True:
-            idle = executor.finishing or (hold() and executor.pending)
-            room = 0 if idle else executor.workers * ahead - executor.pending
-            for job in islice(waiting, max(0, room)):
-                executor.submit(job)
-            if executor.pending == 0:
-                return
-            raise_asked()
-            try:
-                result = executor.result(timeout=0.5)  # wakes for Ctrl-C
-            except queue.Empty:
-                continue
-            ahead = 2
-            yield result
+        with looked_for():
+            while True:
+                idle = executor.finishing or (hold() and executor.pending)
+                room = 0 if idle else executor.workers * ahead - executor.pending
+                for job in islice(waiting, max(0, room)):
+                    executor.submit(job)
+                if executor.pending == 0:
+                    return
+                raise_asked()
+                try:
+                    result = executor.result(timeout=0.5)  # wakes for Ctrl-C
+                except queue.Empty:
+                    continue
+                ahead = 2
+                yield result
     finally:
-        heard()
         executor.stop()

@@ -124,8 +124,8 @@ def test_results_are_data_frames(frames):
     result = chimera.evaluate(Capitals(), agent=lambda prompt: "Rome")
     frame = getattr(result, f"to_{frames}")()
 
-    assert list(frame["task_id"]) == ["france", "<italy>"]
-    assert list(frame["passed"]) == [False, True]
+    passed = dict(zip(frame["task_id"], frame["passed"], strict=True))  # as they ended
+    assert passed == {"france": False, "<italy>": True}
     assert {"why", "cost", "input_tokens", "duration", "metrics"} <= set(frame.columns)
 
 

@@ -96,3 +96,28 @@ def test_an_interrupt_that_was_lost_on_its_way_is_heard():
 
     waits.set()
     assert interrupts._asked == []
+
+
+def test_a_run_is_interrupted_between_two_results_alone():
+    """An exception where a lock was just taken would leave it closed for ever."""
+    stored = []
+    with pytest.raises(KeyboardInterrupt):
+        for result in results(ThreadExecutor(lambda n: n, 1), range(10)):
+            interrupts._heard(signal.SIGINT, None)
+            stored.append(result)
+
+    assert stored == [0]
+    with pytest.raises(KeyboardInterrupt):
+        interrupts._heard(signal.SIGINT, None)  # nobody looks any more
+    interrupts._asked.clear()
+
+
+def test_a_second_interrupt_is_raised_at_once():
+    stored = []
+    with pytest.raises(KeyboardInterrupt):
+        for result in results(ThreadExecutor(lambda n: n, 1), range(10)):
+            interrupts._heard(signal.SIGINT, None)
+            interrupts._heard(signal.SIGINT, None)
+            stored.append(result)
+
+    assert stored == []

@@ -130,7 +130,8 @@ class RayCarrier:
 
     def __init__(self, setup: Setup, address: str | None = None) -> None:
         self._setup, self._address = setup, address
-        self._events: queue.Queue[tuple[Message, int | None] | EnvironmentFault] = queue.Queue()
+        self._events: queue.SimpleQueue[tuple[Message, int | None] | EnvironmentFault]
+        self._events = queue.SimpleQueue()
         self._actors: dict[str, Any] = {}
         self._machines: dict[str, str] = {}  # a node's name by its machine's id
         self._visits: dict[str, int] = {}
