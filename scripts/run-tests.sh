@@ -5,15 +5,26 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1
 shift
+image='' engine='' images=''
+
+end() {
+    [ -z "$image" ] || kill -- "-$image" 2>/dev/null || true
+    [ -z "$engine" ] || kill "$engine" 2>/dev/null || true
+    wait 2>/dev/null || true
+    [ -z "$images" ] || rm -rf "$images"
+}
+trap end EXIT
 
 if ! docker info >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null; then
     log=$(mktemp)
     # An engine that was killed leaves its number behind, which another process may have by now.
     pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid
     pgrep -x containerd >/dev/null || rm -f /var/run/docker/containerd/containerd.pid
-    dockerd >"$log" 2>&1 &
+    # What it keeps is gone with it: in memory, where there is plenty, since a disk's pace decides else.
+    free=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1)
+    images=$(mktemp -d -p "$([ "${free:-0}" -gt 8000 ] && echo /dev/shm || echo /var/tmp)" docker.XXXXXX)
+    dockerd --data-root "$images" >"$log" 2>&1 &
     engine=$!
-    trap 'kill "$engine" 2>/dev/null; wait "$engine" 2>/dev/null || true' EXIT
     for _ in $(seq 60); do
         docker info >/dev/null 2>&1 && break
         kill -0 "$engine" 2>/dev/null || { echo "dockerd did not start:" >&2; tail -n 5 "$log" >&2; break; }
@@ -28,7 +39,6 @@ command -v chromium >/dev/null && { chromium --version >/dev/null 2>&1 || true; 
 if [ "$(id -u)" = 0 ] && docker info >/dev/null 2>&1; then
     setsid scripts/docker-base.sh >/dev/null 2>&1 &
     image=$!
-    trap 'kill -- "-$image" 2>/dev/null; kill ${engine:+"$engine"} 2>/dev/null; wait 2>/dev/null || true' EXIT
 fi
 
 # Hundreds of tests start `chimera`, some where nothing can be written: compile it once.
