@@ -60,8 +60,7 @@ def test_a_dockerfile_that_clones_is_built_from_clones(docker_image, clones, tmp
 
 
 @pytest.mark.parametrize("address", ["owner/name", "owner/name.git"])
-def test_a_script_has_what_it_names_for_as_long_as_it_runs(require, clones, address):
-    require("docker")
+def test_a_script_has_what_it_names_for_as_long_as_it_runs(docker_image, clones, address):
     (clones / "owner/other").mkdir()
     commit = subprocess.run(
         ["git", "-C", str(clones / "owner/name"), "rev-parse", "HEAD"],
@@ -73,7 +72,7 @@ def test_a_script_has_what_it_names_for_as_long_as_it_runs(require, clones, addr
         f"git fetch -q origin {commit} --depth=1; git checkout -qf {commit}; ls {INSIDE}/owner\n"
     )
 
-    with DockerEnvironment.start(EnvironmentSpec(image="chimera-base:bookworm")) as env:
+    with DockerEnvironment.start(EnvironmentSpec(image=docker_image)) as env:
         with brought(env, clones, script) as variables:
             done = env.run_command(script, variables=variables)
 

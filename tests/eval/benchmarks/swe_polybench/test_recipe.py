@@ -82,13 +82,12 @@ def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monk
     assert steps.built(tree, StartBackend("bubblewrap")).path == built.path
 
 
-def test_a_built_image_has_one_commit_of_what_its_steps_made(tmp_path, monkeypatch, require):
-    require("docker")
+def test_a_built_image_has_one_commit_of_what_its_steps_made(tmp_path, monkeypatch, docker_image):
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "code").mkdir()
     (tmp_path / "code/file").write_text("first\n")
     recipe = Recipe(
-        "FROM chimera-base:bookworm\nWORKDIR /testbed\nCOPY . .\nRUN echo second >> file\n"
+        f"FROM {docker_image}\nWORKDIR /testbed\nCOPY . .\nRUN echo second >> file\n"
     )
 
     image = Engine.find().build(recipe.context(base_tree(Directory(tmp_path / "code"))))
