@@ -86,9 +86,7 @@ def test_a_built_image_has_one_commit_of_what_its_steps_made(tmp_path, monkeypat
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
     (tmp_path / "code").mkdir()
     (tmp_path / "code/file").write_text("first\n")
-    recipe = Recipe(
-        f"FROM {docker_image}\nWORKDIR /testbed\nCOPY . .\nRUN echo second >> file\n"
-    )
+    recipe = Recipe(f"FROM {docker_image}\nWORKDIR /testbed\nCOPY . .\nRUN echo second >> file\n")
 
     image = Engine.find().build(recipe.context(base_tree(Directory(tmp_path / "code"))))
 
