@@ -98,13 +98,19 @@ def test_an_interrupt_that_was_lost_on_its_way_is_heard():
     assert interrupts._asked == []
 
 
+def interrupted(times: int, stored: list[int]) -> None:
+    """A run in which Ctrl-C comes while its first result is being stored."""
+    for result in results(ThreadExecutor(lambda n: n, 1), range(10)):
+        for _ in range(times):
+            interrupts._heard(signal.SIGINT, None)
+        stored.append(result)
+
+
 def test_a_run_is_interrupted_between_two_results_alone():
     """An exception where a lock was just taken would leave it closed for ever."""
-    stored = []
+    stored: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        for result in results(ThreadExecutor(lambda n: n, 1), range(10)):
-            interrupts._heard(signal.SIGINT, None)
-            stored.append(result)
+        interrupted(1, stored)
 
     assert stored == [0]
     with pytest.raises(KeyboardInterrupt):
@@ -113,11 +119,8 @@ def test_a_run_is_interrupted_between_two_results_alone():
 
 
 def test_a_second_interrupt_is_raised_at_once():
-    stored = []
+    stored: list[int] = []
     with pytest.raises(KeyboardInterrupt):
-        for result in results(ThreadExecutor(lambda n: n, 1), range(10)):
-            interrupts._heard(signal.SIGINT, None)
-            interrupts._heard(signal.SIGINT, None)
-            stored.append(result)
+        interrupted(2, stored)
 
     assert stored == []
