@@ -15,6 +15,7 @@ from typing import Any
 
 import pytest
 from hypothesis import HealthCheck, settings
+from xdist.scheduler import LoadGroupScheduling
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
 from chimera.programs import why_unusable
@@ -31,6 +32,27 @@ def pytest_configure() -> None:
     patient = {"deadline": None, "suppress_health_check": [HealthCheck.too_slow]}
     settings.register_profile("any load", **patient)
     settings.load_profile("any load")
+
+
+class Grouped(LoadGroupScheduling):
+    """Files with a group go to one worker as a whole. (xdist 3.8 writes a group's name where pytest
+    9.2 no longer reads it, and each worker had a browser and a server of its own.)"""
+
+    def __init__(self, config: pytest.Config, log: Any) -> None:
+        super().__init__(config, log)
+        tests = Path(__file__).parent
+        files = (
+            path for path in tests.rglob("test_*.py") if "mark.xdist_group" in path.read_text()
+        )
+        self._files = {path.relative_to(tests.parent).as_posix() for path in files}
+
+    def _split_scope(self, nodeid: str) -> str:
+        path = nodeid.partition("::")[0]
+        return path if path in self._files else nodeid
+
+
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Grouped:
+    return Grouped(config, log)
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
