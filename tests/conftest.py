@@ -51,6 +51,7 @@ class Grouped(LoadGroupScheduling):
         return path if path in self._files else nodeid
 
 
+@pytest.hookimpl(optionalhook=True)
 def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Grouped:
     return Grouped(config, log)
 
