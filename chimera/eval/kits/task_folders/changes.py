@@ -10,7 +10,7 @@ import hashlib
 import subprocess
 import tarfile
 import tempfile
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import PurePosixPath
 from typing import IO
@@ -70,9 +70,9 @@ def exported(container: str) -> Iterator[tarfile.TarFile]:
             process.kill()
 
 
-def compared(original: str, container: str) -> dict[str, str]:
-    """As `changes` with another container, by contents: times and sizes can be made to agree."""
-    before, now = fingerprints(original), fingerprints(container)
+def compared(before: Mapping[str, str], container: str) -> dict[str, str]:
+    """As `changes` with what was there, by contents: times and sizes can be made to agree."""
+    now = fingerprints(container)
     deleted = dict.fromkeys(before.keys() - now.keys() - ENGINES_OWN, "D")
     added = dict.fromkeys(now.keys() - before.keys() - ENGINES_OWN, "A")
     both = before.keys() & now.keys()

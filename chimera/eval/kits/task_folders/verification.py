@@ -11,8 +11,10 @@ from __future__ import annotations
 
 import fnmatch
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
+from functools import lru_cache
 from pathlib import Path, PurePosixPath
 from typing import Literal
 
@@ -31,6 +33,7 @@ from chimera.eval.kits.task_folders.changes import (
     compared,
     empty_file,
     exported,
+    fingerprints,
     remove,
 )
 from chimera.eval.kits.task_folders.folders import Artifact, HarborTask, Healthcheck
@@ -303,20 +306,35 @@ def transfer(agent: str, fresh: str, changed: Mapping[str, str], held: frozenset
     carry(agent, fresh, free - gone, {path for path in free if changed[path] == "C"})
 
 
+@contextmanager
+def _pristine(image_id: str) -> Iterator[str]:
+    """A container of an image that is never started."""
+    engine = Engine.find()
+    container = engine.must("create", OWN, image_id, "true").decode().strip()
+    try:
+        yield container
+    finally:
+        engine.remove(container)
+
+
+@lru_cache(maxsize=4)
+def _files(image_id: str) -> Mapping[str, str]:
+    """The fingerprints of an image's files: megabytes, read once for the trials of a task."""
+    with _pristine(image_id) as container:
+        return fingerprints(container)
+
+
 def put_back(agent: str, image: Image, known: Excepted) -> tuple[Mapping[str, str], frozenset[str]]:
     """Undo changes in the agent's own container: all that there were, and those undone.
 
     The programs that do it are put back first.
     """
-    engine = Engine.find()
-    pristine = engine.must("create", OWN, image.id, "true").decode().strip()
-    try:
-        changed = compared(pristine, agent)
-        held = withheld(agent, image, changed, known)
-        added = {path for path in held if changed[path] == "A"}
-        carry(pristine, agent, held - added)
-    finally:
-        engine.remove(pristine)
+    changed = compared(_files(image.id), agent)
+    held = withheld(agent, image, changed, known)
+    added = {path for path in held if changed[path] == "A"}
+    if held - added:
+        with _pristine(image.id) as container:
+            carry(container, agent, held - added)
     if "/etc/ld.so.preload" in added:
         empty_file(agent, "/etc/ld.so.preload")
     remove(agent, (path for path in added if not added & set(ancestors(path))))
