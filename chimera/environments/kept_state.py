@@ -10,7 +10,6 @@ from pathlib import Path
 
 from chimera.environments.base import Machine
 from chimera.environments.wrapped import unwrapped
-from chimera.errors import EnvironmentFault
 
 #: Where files can be left beside the working directory: all of that in bubblewrap, and what
 #: everybody uses in containers, where a process that is root can write anywhere.
@@ -18,6 +17,10 @@ _WRITABLE = {
     "bubblewrap": ("/home/agent", "/tmp", "/dev/shm"),
     "docker": ("/tmp", "/dev/shm"),
 }
+
+
+class NotRestored(Exception):
+    """What was left behind cannot be removed."""
 
 
 @contextmanager
@@ -32,11 +35,11 @@ def kept_state(env: Machine) -> Iterator[Callable[[], None]]:
 
         def restore() -> None:
             env.stop_processes()
-            empty = f"find {shlex.join(places)} -mindepth 1 -delete"
-            left = f"find {shlex.join(places)} -mindepth 1 -print -quit"
-            done = env.run_command(f'{empty}; test -z "$({left})"')
+            find = f"find {shlex.join(places)} -mindepth 1"
+            opened = f"{find} -type d ! -perm -700 -exec chmod u+rwx {{}} ';'"
+            done = env.run_command(f'{opened}; {find} -delete; test -z "$({find} -print -quit)"')
             if not done.success:
-                raise EnvironmentFault(f"files cannot be removed: {done.output[-200:]}")
+                raise NotRestored(f"files cannot be removed: {done.output[-200:]}")
             for place, copy in copies.items():
                 env.copy_in(copy, place)
 

@@ -13,7 +13,10 @@ SPEC = EnvironmentSpec(
     files={"kept/file.py": b"1"},
     setup=("chmod +x kept/file.py", "ln -s kept/file.py link", "mkdir empty"),
 )
-LEAVE = "rm -r kept; echo 2 > link; mkdir -p a/b; touch .mark a/b/c /tmp/mark ~/mark /dev/shm/mark"
+LEAVE = (
+    "rm -r kept; echo 2 > link; mkdir -p a/b a/d/e/f; chmod 0 a/d/e a/d; "
+    "touch .mark a/b/c /tmp/mark ~/mark /dev/shm/mark"
+)
 
 
 @pytest.mark.parametrize("backend", ["bubblewrap", "local"])

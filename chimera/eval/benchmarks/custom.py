@@ -9,6 +9,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
+from chimera.environments.kept_state import NotRestored
 from chimera.environments.reopened import ReopenedMachine
 from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
@@ -238,6 +239,8 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
         outcome = decide(tests, env)
     except OSError as error:
         return Verdict(False, f"what was left cannot be copied: {error}", metrics=metrics)
+    except NotRestored as error:
+        return Verdict(False, f"what was left stays: {error}", metrics=metrics)
     report, why = outcome.report, outcome.why
     if not report.all_passed:
         why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"

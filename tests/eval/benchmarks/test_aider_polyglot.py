@@ -23,7 +23,7 @@ from chimera.eval.proof.validate import validate
 from chimera.eval.submitters import NopAgent, OracleAgent
 from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
-from chimera.programs import usable
+from chimera.programs import why_unusable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 from tests.conftest import missing
 
@@ -531,10 +531,10 @@ DATA_DEFECTS = {
 
 @pytest.fixture
 def no_programs(monkeypatch):
-    usable.cache_clear()
+    why_unusable.cache_clear()
     monkeypatch.setenv("PATH", "/nowhere")
     yield
-    usable.cache_clear()
+    why_unusable.cache_clear()
 
 
 @pytest.mark.usefixtures("no_programs")

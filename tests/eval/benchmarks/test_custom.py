@@ -218,6 +218,42 @@ def test_with_a_reference_one_forged_assertion_is_enough(
     assert why or result.metrics["twin"]["twinned"] == 2
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [(HONEST, ""), (FORGES.replace("NUMBER", "3"), "changed: test_it::test_two")],
+)
+@pytest.mark.parametrize("kept", ["test_one", "test_two"])
+def test_a_command_that_stops_at_a_failure_tries_the_whole_twin(
+    require, tmp_path, monkeypatch, answer, kept, why
+):
+    require("bwrap")
+    monkeypatch.setattr("secrets.choice", lambda names: kept)
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    task = {
+        "test_command": "python3 -m pytest -x -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+        "gold_files": {"answer.py": HONEST},
+    }
+    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+
+    assert result.status == ("failed" if why else "passed"), result.why
+    assert why in result.why
+
+
+def test_what_a_run_leaves_shut_is_removed_and_no_error(require):
+    require("bwrap")
+    shut = "import os\nfor top in ('zero', '/tmp/zero'):\n"
+    shut += "    os.makedirs(top + '/in/x'); os.chmod(top + '/in', 0); os.chmod(top, 0)\n"
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+    }
+    result = verdict(task, Writes({"answer.py": shut + "def f(x): return 0\n"}), "bubblewrap")
+
+    assert result.status == "failed"
+    assert result.why == "0 passed, 2 failed, 0 errors"
+
+
 HIDES = """import _pytest.python
 collect = _pytest.python.PyCollector.collect
 _pytest.python.PyCollector.collect = lambda self: [
