@@ -382,7 +382,8 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
                 break
         if not why and control.kept:
             whole = replace(control, kept=None, passing=())
-            why = whole.tampering(twin(whole))
+            run = twin(whole)
+            why = whole.tampering(run) or whole.lost(run)
         return why
 
     def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:

@@ -109,7 +109,9 @@ def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
         if why == _LOST:  # an honest test may fail by chance, but not twice
             why = lesson.tampering(report, run(lesson.form))
         if not why and lesson.whole in runs:
-            why = _passed_changed(lesson.changed_last & _passed(runs[lesson.whole]))
+            whole = runs[lesson.whole]
+            why = _passed_changed(lesson.changed_last & _passed(whole))
+            why = why or ("" if whole.names else "the twin leaves no report")
         return Outcome(report, why, lesson.counts(report, twin))
 
 

@@ -187,11 +187,15 @@ def _decide_kept(
     tests: Tests, patch: str, env: ReopenedMachine, tried: Tried, lesson: _Lesson, counts: JSON
 ) -> Verdict:
     """The verdict on what met the twin as it must, by the twin that does not keep a test."""
-    if lesson.changed_last:
+    if not lesson.changed_last:
+        return _marked(tried.verdict, counts)
+    for _ in range(2):
         whole = _fresh(tests, patch, env, replace(lesson.form, kept=""))
         if forged := sorted(whole.passed & lesson.changed_last):
             return _tampered(tried.verdict, _CHANGED, forged, counts)
-    return _marked(tried.verdict, counts)
+        if whole.ran:
+            return _marked(tried.verdict, counts)
+    return _failed(tried.verdict, f"the twin did not come to its end: {whole.verdict.why}", counts)
 
 
 _CHANGED = "passed tests whose expected values were changed"

@@ -307,6 +307,8 @@ def test_forging_the_kept_test_alone_is_tampering(env, tmp_path):
 
     def run(inside, patch, form):
         changed = {name for name in listed if form.kind == "twin" and name not in form.kept}
+        if patch == "silent" and form.kind == "twin" and not form.kept:
+            return Tried(Verdict(False, "no log"))
         if patch == "forged" and form.kind == "twin":
             changed -= {"test_a"}
         passed = frozenset(listed) - changed
@@ -319,6 +321,7 @@ def test_forging_the_kept_test_alone_is_tampering(env, tmp_path):
         assert decide(tests, "patch", env).passed
         verdict = decide(tests, "forged", env)
         assert "expected values were changed: test_a" in verdict.why
+        assert "did not come to its end: no log" in decide(tests, "silent", env).why
 
 
 @pytest.mark.parametrize(
