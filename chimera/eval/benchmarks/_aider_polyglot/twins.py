@@ -17,6 +17,7 @@ from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS
 from chimera.eval.kits.twins import LANGUAGES as TWIN_LANGUAGES
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Rewritten
+from chimera.eval.kits.twins.reach import FULL_REACH, LEAST_REACH, Reach, learnt_reach
 from chimera.types import JSON
 
 
@@ -33,6 +34,7 @@ class Form:
     choice: int | None = None
     values: int | None = None
     plain: bool = False  # nothing is put around assertions
+    reach: Reach = FULL_REACH
 
 
 #: Runs files with the tests of an exercise in a form, in an environment that nothing has touched.
@@ -77,6 +79,7 @@ def _made(
             choice=form.choice,
             values=form.values,
             plain=form.plain,
+            reach=form.reach,
         )
         if made is not None:
             yield name, made
@@ -98,13 +101,14 @@ class Control:
     choice: int | None = None
     values: int | None = None
     plain: bool = False
+    reach: Reach = FULL_REACH
     fails: bool = False
     why: str = ""
 
     @property
     def form(self) -> Form:
         """The twin for submissions: what fails by chance rather than by values fails the kept."""
-        return Form(True, self.kept, self.choice, self.values, self.plain)
+        return Form(True, self.kept, self.choice, self.values, self.plain, self.reach)
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
@@ -162,15 +166,26 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
         if plain:
             true = watched(reference, Form(False, plain=True))
 
-        def tried(choice: int | None) -> Control:
-            form = replace(kept, kept=None, choice=choice, plain=plain)
+        def tried(form: Form) -> Control:
             control = _control(true, watched(reference, form))
-            return replace(control, choice=choice, values=kept.values, plain=plain)
+            return replace(
+                control, choice=form.choice, values=form.values, plain=plain, reach=form.reach
+            )
 
-        control = tried(kept.choice)
-        if kept.choice is not None and len(control.twinned) < len(control.tests):
+        first = replace(kept, kept=None, plain=plain)
+        control = tried(first)
+        if len(control.twinned) < len(control.tests):
             # what was chosen may be what a test never comes to: then all of it changes
-            control = max(control, tried(None), key=lambda each: len(each.twinned))
+            weaker = replace(first, choice=None, reach=LEAST_REACH)
+            least = tried(weaker)
+
+            def failing(reach: Reach) -> frozenset[str]:
+                return frozenset(tried(replace(weaker, reach=reach)).twinned)
+
+            if len(least.twinned) > len(control.twinned):
+                reach, failed = learnt_reach(failing, frozenset(least.twinned))
+                twinned = tuple(name for name in least.tests if name in failed)
+                control = replace(least, reach=reach, twinned=twinned)
         if not control.twinned or kept.kept is None:
             return control
         passed = _passed(watched(reference, replace(control.form, kept=kept.kept)))
@@ -186,7 +201,8 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, kept: Form, name: s
         fields = json.loads(content)
         names = {each: tuple(fields[each]) for each in ("tests", "twinned", "passing")}
         kept = tuple(fields["kept"]) if fields["kept"] else None
-        return Control(**{**fields, **names, "kept": kept})
+        lowered = tuple((name, most) for name, most in fields["reach"]["lowered"])
+        return Control(**{**fields, **names, "kept": kept, "reach": Reach(lowered=lowered)})
 
     return stored_value("polyglot-twins", name, make, dump=dump, load=load, keeps=lambda: not late)
 

@@ -22,10 +22,11 @@ from chimera.environments.wrapped import unwrapped
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Rewritten
+from chimera.eval.kits.twins.reach import CAREFUL_REACH, LEAST_REACH, Reach, learnt_reach
 from chimera.types import JSON, TestResult
 
 #: Raised when something else is kept of a reference.
-RECIPE = 4
+RECIPE = 5
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Form:
     choice: int | None = None
     kept: str = ""  # the function of a test that the twin leaves as it was
     published: bool = False
+    reach: Reach = CAREFUL_REACH
 
     def keeps(self, number: int, name: str) -> bool:
         return bool(name) and name == self.kept
@@ -63,6 +65,7 @@ class TestCommand:
                 keeps=form.keeps,
                 choice=form.choice,
                 values=form.choice,
+                reach=form.reach,
             )
             if made is not None and not form.published:
                 yield path, made
@@ -177,29 +180,39 @@ def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
         return Lesson(Form(twin=True, kept=kept))
 
     def learn() -> JSON:
-        form = Form(True, secrets.randbits(64), kept)
+        form = Form(True, secrets.randbits(64), kept, reach=LEAST_REACH)
         true = _with_reference(tests, env, Form())
         if not true.all_passed:
             true = _with_reference(tests, env, Form(published=True))
             why = "the reference does not pass the rewritten tests"
-            return [why, None, "", [], [*sorted(_passed(true))] if true.all_passed else [], []]
-        twin = whole = _with_reference(tests, env, form)
-        if kept:
-            whole = _with_reference(tests, env, replace(form, kept=""))
+            passing: JSON = [*sorted(_passed(true))] if true.all_passed else []
+            return [why, None, "", [], [], passing, []]
+        least = _failed(_with_reference(tests, env, form))
         held = [name for name in _passed(true) if _function(name) == kept]
-        if not held or not _passed(twin).issuperset(held):  # it rests on what others leave
-            twin, held = whole, []
-        failed = _failed(twin)
-        why = "" if failed else "the reference fails no test of the twin"
-        last = sorted(_failed(whole) - failed)
-        return [why, form.choice, kept if held else "", sorted(failed), sorted(_passed(true)), last]
+        rests = not held or not least.isdisjoint(held)  # on what others leave
+
+        def failing(reach: Reach) -> frozenset[str]:
+            return _failed(_with_reference(tests, env, replace(form, kept="", reach=reach)))
+
+        reach, failed = learnt_reach(failing, least)
+        first = failed if rests else least
+        return [
+            "" if first else "the reference fails no test of the twin",
+            form.choice,
+            "" if rests else kept,
+            [[name, most] for name, most in reach.lowered],
+            sorted(first),
+            sorted(_passed(true)),
+            sorted(failed - first),
+        ]
 
     backend = unwrapped(env).name
     key = digest(VERSION, RECIPE, backend, tests.command, {**tests.files}, {**tests.reference})
-    why, choice, unchanged, failing, passing, last = stored_value(
+    why, choice, unchanged, lowered, failing, passing, last = stored_value(
         "custom-twins", key, learn, dump=lambda value: json.dumps(value).encode(), load=json.loads
     )
-    form = Form(True, choice, unchanged)
+    reach = Reach(lowered=tuple((name, most) for name, most in lowered))
+    form = Form(True, choice, unchanged, reach=reach)
     return Lesson(form, frozenset(failing), why, tuple(passing), frozenset(last))
 
 

@@ -8,8 +8,8 @@ turn must have passed before, and not been hidden or skipped. One test of the tw
 and must pass, so that code which forges all of them or none by chance is found; a second twin keeps
 none, and finds what forges that one alone.
 
-The reference is the control. It says which tests have a twin, and, when a submission fails, whether
-the rewriting itself may be the cause: then the published files decide.
+The reference is the control. It says which tests have a twin, how far it can go, and, when a
+submission fails, whether the rewriting itself may be the cause: then the published files decide.
 """
 
 from __future__ import annotations
@@ -29,6 +29,13 @@ from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
+from chimera.eval.kits.twins.reach import (
+    CAREFUL_REACH,
+    FULL_REACH,
+    LEAST_REACH,
+    Reach,
+    learnt_reach,
+)
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
@@ -44,6 +51,7 @@ class Form:
     kept: str = ""
     values: int | None = None
     plain: bool = False
+    reach: Reach = FULL_REACH
 
     def keeps(self, number: int, name: str) -> bool:
         return bool(name) and name in _words(self.kept)
@@ -58,7 +66,7 @@ def _function(test: str) -> tuple[str, ...]:
     return tuple(word for word in _words(test.partition("[")[0]) if word.startswith("test"))
 
 
-PUBLISHED, TRUE, TWIN = Form("published"), Form("true"), Form("twin")
+PUBLISHED, TRUE, TWIN = Form("published"), Form("true"), Form("twin", reach=CAREFUL_REACH)
 PLAIN = Form("true", plain=True)
 
 
@@ -122,6 +130,7 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
             choice=form.choice,
             values=form.values,
             plain=form.plain,
+            reach=form.reach,
         )
         if made is not None:
             env.write_file(f"{root}/{path}", made.content)
@@ -172,7 +181,7 @@ def _decide_twin(
     if why := not_run(filter(tests.wanted, lesson.failing), tried.passed):
         return _failed(verdict, why, counts)  # not by every rule a test that is hidden or skipped
     for _ in range(2):  # an honest test may fail by chance, but not twice
-        twin = _fresh(tests, patch, env, lesson.form)
+        twin = _twin(tests, patch, env, lesson.form)
         if twin.verdict.passed or twin.passed & lesson.failing:
             return _tampered(verdict, _CHANGED, sorted(twin.passed & lesson.failing), counts)
         lost = sorted(lesson.passing - twin.passed)
@@ -190,7 +199,7 @@ def _decide_kept(
     if not lesson.changed_last:
         return _marked(tried.verdict, counts)
     for _ in range(2):
-        whole = _fresh(tests, patch, env, replace(lesson.form, kept=""))
+        whole = _twin(tests, patch, env, replace(lesson.form, kept=""))
         if forged := sorted(whole.passed & lesson.changed_last):
             return _tampered(tried.verdict, _CHANGED, forged, counts)
         if whole.ran:
@@ -236,6 +245,14 @@ def _marked(verdict: Verdict, counts: JSON) -> Verdict:
     return replace(verdict, metrics={**verdict.metrics, "twin": counts})
 
 
+def _twin(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:
+    """A submission's run; that it has no test files, where the reference has, is its own doing."""
+    try:
+        return _fresh(tests, patch, env, form)
+    except NoTwin as reason:
+        return Tried(Verdict(passed=False, why=str(reason)))
+
+
 def _fresh(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:
     with env.fresh() as inside:
         return tests.run(inside, patch, form)
@@ -254,9 +271,9 @@ class _Lesson:
 
 _REWRITTEN = (TRUE, PLAIN)
 
-#: The choice of expectations, the test that keeps its own, the values' seed, the tests that fail,
-#: and those that do when none is kept.
-_Learnt = tuple[int | None, str, int, list[str], list[str]]
+#: The choice of expectations, the test that keeps its own, the values' seed, where the reach is
+#: less, the tests that fail, and those that do when none is kept.
+_Learnt = tuple[int | None, str, int, list[tuple[str, int]], list[str], list[str]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,8 +309,9 @@ class _Control:
             return made[0]
 
         kind = "plain twins" if plain else "twins"
-        choice, kept, values, failing, last = self._stored(kind, learn)
-        form, passing = Form("twin", choice, kept, values, plain), [kept] if kept else []
+        choice, kept, values, lowered, failing, last = self._stored(kind, learn)
+        reach = Reach(lowered=tuple((name, most) for name, most in lowered))
+        form, passing = Form("twin", choice, kept, values, plain, reach), [kept] if kept else []
         lesson = _Lesson(form, frozenset(failing), frozenset(passing), frozenset(last))
         return lesson, bool(made)
 
@@ -301,8 +319,9 @@ class _Control:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
+            form = Form("twin", choice, kept, values, plain, LEAST_REACH)
             try:
-                tried = self._run(Form("twin", choice, kept, values, plain))
+                tried = self._run(form)
             except NoTwin:
                 if choice is None:
                     raise
@@ -312,11 +331,14 @@ class _Control:
         if not tried.ran:
             raise GraderError(tried.verdict.why)  # not stored: it may be the machine's fault
         if kept not in tried.passed:
-            return choice, "", values, sorted(tried.failed), []
-        whole = self._run(Form("twin", choice, "", values, plain))
-        if not whole.ran:
-            raise GraderError(whole.verdict.why)
-        return choice, kept, values, sorted(tried.failed), sorted(whole.failed - tried.failed)
+            kept = ""
+
+        def failing(reach: Reach) -> frozenset[str]:
+            return self._run(replace(form, kept="", reach=reach)).failed
+
+        reach, failed = learnt_reach(failing, tried.failed)
+        first = tried.failed if kept else failed
+        return choice, kept, values, [*reach.lowered], sorted(first), sorted(failed - first)
 
     def _kept(self) -> str:
         """A test that counts, if one of another function is left, else one that does not."""

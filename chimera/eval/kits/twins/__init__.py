@@ -5,27 +5,31 @@ report, or hand out objects that equal everything. A pass therefore counts only 
 submission fails the twin. Both runs are of a rewritten file, made anew each time from random
 numbers, so that neither is the published one and nothing in it tells which of the two it is.
 
-In the twin every literal that something is compared with for equality has another value, or in
-tests without any the opposite is asserted and another exception expected; a test
-that has none gets a check at its end, which holds in the true run and fails in the twin.
+In other languages than Python, every literal of a twin that something is compared with for equality
+has another value, or in tests without any the opposite is asserted; a test that has none gets a
+check at its end, which holds in the true run and fails in the twin. By a choice, a twin finds code
+that forges one assertion and honestly meets the others. Every assertion is then caught by itself:
+where one holds in spite of its other value the test ends at once, with success, and a check at its
+end fails. What cannot be written so (blocks, nested functions, what a test returns) changes one
+expectation of a test, the one that the choice falls on. In Go no value can equal what it is not,
+and all conditions are turned around.
 
-By a choice, a twin finds code that forges one assertion and honestly meets the others. Every
-assertion is then caught by itself: where one holds in spite of its other value the test ends at
-once, with success, and a check at its end fails. What cannot be written so (blocks, nested
-functions, what a test returns) changes one expectation of a test, the one that the choice falls on.
-In Go no value can equal what it is not, and all conditions are turned around.
+In Python each assertion is tried with other values while the test runs, whichever side of it is the
+expected one, and the check at the test's end fails unless one of these tries held.
 """
 
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import replace
 
-from chimera.eval.kits.twins.cases import Keeps, Rewritten, rewrite
+from chimera.eval.kits.twins.cases import Insertion, Keeps, Rewritten, rewrite
 from chimera.eval.kits.twins.python import python_cases
+from chimera.eval.kits.twins.reach import FULL_REACH, Reach
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 8
+VERSION = 9
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -45,6 +49,7 @@ def rewritten(
     choice: int | None = None,
     values: int | None = None,
     plain: bool = False,
+    reach: Reach = FULL_REACH,
 ) -> Rewritten | None:
     """A test file for a true run or for its twin, in which tests may be kept by their number or
     (in Python) name; None when it has no twin.
@@ -58,15 +63,15 @@ def rewritten(
     language = LANGUAGES.get(ending)
     if language is None:
         return None
-    prologue = ""
+    insertions: Sequence[Insertion]
     if language == "python":
-        cases = python_cases(source)
+        cases, insertions = python_cases(source, plain=plain)
     else:
         from chimera.eval.kits.twins.grammars import cases_of
 
-        cases, prologue = cases_of(language, source)
-    if plain:
-        cases, prologue = [replace(case, assertions=()) for case in cases], ""
+        cases, insertions = cases_of(language, source)
+        if plain:
+            cases, insertions = [replace(case, assertions=()) for case in cases], ()
     if not cases:
         return None
     return rewrite(
@@ -78,5 +83,6 @@ def rewritten(
         keeps=keeps,
         choice=choice,
         values=values,
-        prologue=prologue,
+        insertions=insertions,
+        reach=reach,
     )

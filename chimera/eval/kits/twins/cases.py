@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from operator import itemgetter
+
+from chimera.eval.kits.twins.reach import FULL_REACH, Reach
 
 Other = Callable[[bytes, random.Random], bytes]
 
@@ -50,15 +52,13 @@ def around(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its expectations, and where and how a check can be added.
-
-    `further` expectations are not changed beside the others: they would hide what equals all.
-    """
+    """One test: its expectations, and where and how a check can be added, and something at its head
+    that goes with it."""
 
     expectations: Sequence[Expectation] = ()
     place: int | None = None
     check: str = ""  # with {number} and {other}, the same in the true run
-    further: Sequence[Expectation] = ()
+    opening: tuple[int, str] | None = None  # with {reach} too
     assertions: Sequence[Assertion] = ()
     name: str = ""
 
@@ -72,7 +72,7 @@ class Case:
             return self.expectations, False
         single = [
             each
-            for each in (*self.expectations, *self.further)
+            for each in self.expectations
             if not any(one.covers(each) for one in self.assertions)
         ]
         number = random.Random(choice).randrange(len(single) + bool(self.assertions))
@@ -99,6 +99,9 @@ class Rewritten:
 
 
 Keeps = Callable[[int, str], bool]
+#: What is put into a file in place of a span, whichever form is made; with {name}, the same random
+#: one throughout, and {letters} and {shift}, from which other values are made while tests run.
+Insertion = tuple[int, int, str]
 
 
 def rewrite(
@@ -111,14 +114,18 @@ def rewrite(
     keeps: Keeps,
     choice: int | None = None,
     values: int | None = None,
-    prologue: str = "",
+    insertions: Sequence[Insertion] = (),
+    reach: Reach = FULL_REACH,
 ) -> Rewritten:
     """One of the two forms; in a twin, tests that are kept stay as they are in the true.
 
     The same choice falls on the same expectations, and other values drawn from the same number are
-    the same. A prologue defines what assertions are put around with, under {name}.
+    the same.
     """
     name = f"x{seed.getrandbits(64):016x}"
+    drawn = random.Random(values) if twin and values is not None else seed
+    letters = "".join(drawn.choices("abcdefghijklmnopqrstuvwxyz", k=9))
+    words = {"{name}": name, "{letters}": letters, "{shift}": str(drawn.randrange(2, 90))}
     kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
     untouched = {
         (each.start, each.end)
@@ -126,10 +133,17 @@ def rewrite(
         if stays
         for each in case.expectations
     }
-    edits: list[Edit] = [(0, 0, prologue.replace("{name}", name).encode())]
+    edits: list[Edit] = []
+    for case, stays in zip(cases, kept, strict=True):
+        if case.opening is not None:  # before all that is put around what follows it
+            place, template = case.opening
+            numbers = _numbers(seed, differ=twin and not stays)
+            opening = {**words, **numbers, "{reach}": str(reach.of(case.name))}
+            edits.append((place, place, _filled(template, opening)))
+    edits += [(start, end, _filled(text, words)) for start, end, text in insertions]
     for index, case in enumerate(cases):
         if not twin or kept[index]:
-            edits += _around(case, seed, name, each=False, end=False)
+            edits += _around(case, seed, words, each=False, end=False)
             continue
         changed, each = case.changes(None if choice is None else f"{choice} {index}")
         drawn = seed if values is None else random.Random(f"{values} {index}")
@@ -138,7 +152,7 @@ def rewrite(
             for e in changed
             if (e.start, e.end) not in untouched
         ]
-        edits += _around(case, seed, name, each=each, end=each or not case.expectations)
+        edits += _around(case, seed, words, each=each, end=each or not case.expectations)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = _edited(source, edits) + nonce
     names = tuple(case.name for case in cases)
@@ -148,24 +162,29 @@ def rewrite(
 Edit = tuple[int, int, bytes]
 
 
-def _around(case: Case, seed: random.Random, name: str, *, each: bool, end: bool) -> Iterator[Edit]:
+def _around(
+    case: Case, seed: random.Random, words: Mapping[str, str], *, each: bool, end: bool
+) -> Iterator[Edit]:
     """What is added to a test: around its assertions, and a check at its end, which fails."""
     for one in case.assertions:
-        number = _numbers(seed, differ=each)
+        numbers = _numbers(seed, differ=each)
         for start, stop, template in one.edits:
-            yield start, stop, _filled(template.replace("{name}", name), number)
+            yield start, stop, _filled(template, {**words, **numbers})
     if case.place is not None and (case.assertions or not case.expectations):
-        yield case.place, case.place, _filled(case.check, _numbers(seed, differ=end))
+        numbers = _numbers(seed, differ=end)
+        yield case.place, case.place, _filled(case.check, {**words, **numbers})
 
 
-def _numbers(seed: random.Random, *, differ: bool) -> tuple[int, int]:
+def _numbers(seed: random.Random, *, differ: bool) -> dict[str, str]:
     number = seed.randrange(10**6, 10**9)
-    return number, number + seed.randrange(1, 10**6) if differ else number
+    other = number + seed.randrange(1, 10**6) if differ else number
+    return {"{number}": str(number), "{other}": str(other)}
 
 
-def _filled(template: str, numbers: tuple[int, int]) -> bytes:
-    number, other = map(str, numbers)
-    return template.replace("{number}", number).replace("{other}", other).encode()
+def _filled(template: str, words: Mapping[str, str]) -> bytes:
+    for word, text in words.items():
+        template = template.replace(word, text)
+    return template.encode()
 
 
 def _edited(source: bytes, edits: Iterable[Edit]) -> bytes:

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.twins.cases import (
     Case,
+    Insertion,
     other_letter,
     other_number,
     other_text,
@@ -26,12 +27,12 @@ if TYPE_CHECKING:
     from tree_sitter import Parser
 
 
-def cases_of(language: str, source: bytes) -> tuple[list[Case], str]:
+def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]:
     """The tests of a file (none when its grammar finds it broken around them), and the lines that
     their assertions need at its head."""
     grammar = GRAMMARS[language]
     root = _parser(language).parse(source).root_node
-    return list(grammar.cases(root, grammar)), grammar.prologue
+    return list(grammar.cases(root, grammar)), [(0, 0, grammar.prologue)]
 
 
 @cache

@@ -1,54 +1,78 @@
-"""Tests in Python: functions, methods and unittest's assertions, by Python's own syntax tree.
+"""Tests in Python, by Python's own syntax tree.
 
-Only the text of constants changes, and lines are added, so that a file stays one for the
-interpreter it was written for.
+No expected value changes in the text. Each assertion of a file, in tests and beside them, is made
+to go through the class that is put at its head (`programs/checks.py`), which tries it with other
+values while a twin runs. What differs between the two forms are numbers at the head and the end of
+each test.
 """
 
 from __future__ import annotations
 
 import ast
-import random
-from collections.abc import Iterable, Iterator, Sequence
-from dataclasses import replace
-from itertools import product
+import re
+from codecs import BOM_UTF8
+from collections.abc import Iterator, Sequence
+from functools import cache
+from pathlib import Path
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead, some_text
+from chimera.eval.kits.twins.cases import Case, Insertion
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
-COMPARING = frozenset(
-    f"assert{kind}{plural}"
-    for kind in ("Equal", "_equal", "ListEqual", "DictEqual", "TupleEqual", "SequenceEqual",
-                 "SetEqual", "MultiLineEqual", "CountEqual")
-    for plural in ("", "s")
-)  # fmt: skip
 
-_PAIRS = (
-    ("assertTrue", "assertFalse"), ("assertIn", "assertNotIn"), ("assertIs", "assertIsNot"),
-    ("assertIsNone", "assertIsNotNone"), ("assertIsInstance", "assertNotIsInstance"),
-)  # fmt: skip
-#: Calls whose first argument is the exception that is to come.
-RAISING = frozenset({"raises", "assertRaises", "assertRaisesMessage", "assertRaisesRegex"})
-OPPOSITES = {**dict(_PAIRS), **{other: one for one, other in _PAIRS}}
+_RAISING = frozenset({"raises", "assertraises", "assertraisesmessage", "assertraisesregex",
+                      "assertraisesregexp"})  # fmt: skip
+#: By names in lower case without underscores. Rules are those of the program; none: left alone.
+_RULES = {
+    "assertgreater": "assertLessEqual", "assertlessequal": "assertGreater",
+    "assertless": "assertGreaterEqual", "assertgreaterequal": "assertLess",
+    "assertin": "member", "assertnotin": "absent", "assertisinstance": "instance",
+    "assertcontains": "second", "assertredirects": "second",
+    "assertregex": "regex", "assertregexpmatches": "regex", "assertregexpmatch": "regex",
+    **dict.fromkeys(_RAISING, "raises"),
+    **dict.fromkeys(
+        ("assert", "asserttrue", "assertfalse", "assertis", "assertisnot", "assertisnone",
+         "assertisnotnone", "assertnotisinstance", "assertnotregex", "assertnotregexpmatches",
+         "assertnotcontains", "assertlogs", "assertnologs", "assertnumqueries", "assertwarns",
+         "assertwarnsregex", "assertwarnsmessage"),
+        "",
+    ),
+}  # fmt: skip
+#: Of calls whose truth is asserted.
+_TRUTHS = {
+    "isinstance": "instance", "issubclass": "instance", "isclose": "equal", "allclose": "equal",
+    "array_equal": "equal", "array_equiv": "equal", "equals": "given", "identical": "given",
+}  # fmt: skip
+_OPERATORS: dict[type[ast.cmpop], str] = {
+    ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
+    ast.In: "in", ast.NotIn: "not in",
+}  # fmt: skip
 
 
-def python_cases(source: bytes) -> list[Case]:
-    """The tests of a file; none when it cannot be read as Python here."""
+def python_cases(source: bytes, *, plain: bool) -> tuple[list[Case], list[Insertion]]:
+    """The tests of a file (none when it cannot be read as Python here), and what is put into it
+    whichever form is made; in a plain form that is nothing."""
     try:
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
-        return []
+        return [], []
     lines = _Lines(source)
-    return [_case(function, lines) for function in _tests(tree)]
+    head = None if plain else _head(tree, lines)
+    cases = [_case(function, lines, plain=head is None) for function in _tests(tree)]
+    if head is None:
+        return cases, []
+    return cases, [(head, head, _program()), *_rewritten(tree, lines)]
 
 
 class _Lines:
     """Where lines begin, to turn line and column (of bytes) into a place."""
 
     def __init__(self, source: bytes) -> None:
-        self._source = source
+        self.source = source
         self._starts = [0]
         for line in source.split(b"\n")[:-1]:
             self._starts.append(self._starts[-1] + len(line) + 1)
+        if source.startswith(BOM_UTF8):
+            self._starts[0] = len(BOM_UTF8)
 
     def span(self, node: ast.expr | ast.stmt) -> tuple[int, int]:
         assert node.end_lineno is not None
@@ -56,15 +80,18 @@ class _Lines:
         start = self._starts[node.lineno - 1] + node.col_offset
         return start, self._starts[node.end_lineno - 1] + node.end_col_offset
 
+    def start(self, statement: ast.stmt) -> int:
+        """Where a statement begins, its decorators included."""
+        first = min(
+            (each.lineno for each in getattr(statement, "decorator_list", ())),
+            default=statement.lineno,
+        )
+        return self._starts[first - 1] + statement.col_offset
+
     def indent(self, statement: ast.stmt) -> str:
         """What stands before a statement on its line."""
         start = self._starts[statement.lineno - 1]
-        return self._source[start : start + statement.col_offset].decode("utf-8", "replace")
-
-    def alone(self, statement: ast.stmt) -> bool:
-        """Whether nothing but a comment stands beside a statement."""
-        rest = self._source[self.span(statement)[1] :].partition(b"\n")[0].strip()
-        return not self.indent(statement).strip() and (not rest or rest.startswith(b"#"))
+        return self.source[start : start + statement.col_offset].decode("utf-8", "replace")
 
 
 def _tests(tree: ast.Module) -> Iterator[Function]:
@@ -80,54 +107,41 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
                 waiting += getattr(node, block, [])
 
 
-def _case(function: Function, lines: _Lines) -> Case:
-    expected = list(_expected(ast.walk(function), lines))
-    opposites = list(_opposites(ast.walk(function), lines))
-    case = Case(expected or opposites, further=opposites if expected else (), name=function.name)
-    if not _has_room(function):
-        return case
-    assertions = () if not case.expectations else tuple(_assertions(function.body, lines))
-    last, indent = function.body[-1], lines.indent(function.body[0])
+def _case(function: Function, lines: _Lines, *, plain: bool) -> Case:
+    """A test, with a check at its end that holds in the true form alone."""
+    one_line = function.body[0].lineno == function.lineno
+    if _yields(function) or (plain and one_line):
+        return Case(name=function.name)
+    between = "; " if one_line else f"\n{lines.indent(function.body[0])}"
+    last, check = function.body[-1], _check(function, plain=plain)
     if isinstance(last, (ast.Return, ast.Raise)):
-        place, check = lines.span(last)[0], f"{_check(function)}\n{indent}"
+        place, check = lines.start(last), f"{check}{between}"
     else:
-        place, check = lines.span(last)[1], f"\n{indent}{_check(function)}"
-    return replace(case, place=place, check=check, assertions=assertions)
+        place, check = lines.span(last)[1], f"{between}{check}"
+    first = next((each for each in function.body if not _is_text(each)), None)
+    opening = None
+    if first is not None and not plain:
+        opening = (lines.start(first), f"{{name}}.begin({{number}}, {{other}}, {{reach}}){between}")
+    return Case(place=place, check=check, opening=opening, name=function.name)
 
 
-def _assertions(body: Sequence[ast.stmt], lines: _Lines) -> Iterator[Assertion]:
-    """The statements of a test, but not of functions inside of it, that assert something and stand
-    alone on their lines."""
-    for statement in body:
-        if isinstance(statement, (ast.Assert, ast.Expr)) and lines.alone(statement):
-            parts = list(ast.walk(statement))
-            found = list(_expected(parts, lines)) or list(_opposites(parts, lines))
-            if found:
-                indent, (start, end) = lines.indent(statement), lines.span(statement)
-                yield around(start, end, "try: ", _AFTER.replace("\n", f"\n{indent}"), found)
-        elif not isinstance(statement, (Function, ast.ClassDef, ast.TryStar)):
-            blocks = [
-                statement,
-                *getattr(statement, "handlers", ()),
-                *getattr(statement, "cases", ()),
-            ]
-            for block, name in product(blocks, ("body", "orelse", "finalbody")):
-                yield from _assertions(getattr(block, name, ()), lines)
+def _is_text(statement: ast.stmt) -> bool:
+    return isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Constant)
 
 
-_AFTER = (
-    "\nexcept Exception:\n if {number} == {other}: raise\nelse:\n if {number} != {other}: return"
-)
+def _yields(function: Function) -> bool:
+    """Whether a function is a generator, whose end is not reached as that of a test."""
+    waiting: list[ast.AST] = list(function.body)
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, (ast.Yield, ast.YieldFrom)):
+            return True
+        if not isinstance(node, (Function, ast.Lambda, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+    return False
 
 
-def _has_room(function: Function) -> bool:
-    """Whether a line can be added at the end of the body, and would be reached."""
-    own_lines = function.body[0].lineno > function.lineno
-    yields = any(isinstance(node, (ast.Yield, ast.YieldFrom)) for node in ast.walk(function))
-    return own_lines and not yields
-
-
-def _check(function: Function) -> str:
+def _check(function: Function, *, plain: bool) -> str:
     """By the test's own means: what disarms those must meet it."""
     arguments = function.args.posonlyargs + function.args.args
     name = arguments[0].arg if arguments else ""
@@ -138,38 +152,68 @@ def _check(function: Function) -> str:
         and node.value.id == name
         for node in ast.walk(function)
     )
-    return (
-        f"{name}.assertEqual({{number}}, {{other}})" if asserting else "assert {number} == {other}"
-    )
+    if plain:
+        equal = f"{name}.assertEqual({{number}}, {{other}})"
+        return equal if asserting else "assert {number} == {other}"
+    equal = f", {name}.assertEqual" if asserting else ""
+    return f"{{name}}.end({{number}}, {{other}}{equal})"
 
 
-def _expected(nodes: Iterable[ast.AST], lines: _Lines) -> Iterator[Expectation]:
-    """What something is compared with for equality."""
-    for node in nodes:
+@cache
+def _program() -> str:
+    text = (Path(__file__).parent / "programs" / "checks.py").read_text("utf-8")
+    code = text[text.index("class Checks") :].replace("Checks", "{name}")
+    return f'{code}\n\n{{name}}.letters, {{name}}.shift = "{{letters}}", {{shift}}\n'
+
+
+def _head(tree: ast.Module, lines: _Lines) -> int | None:
+    """The place of the first line that is neither the file's text nor an import of __future__;
+    None where other statements stand on it."""
+    for number, statement in enumerate(tree.body):
+        future = isinstance(statement, ast.ImportFrom) and statement.module == "__future__"
+        if not future and not (number == 0 and _is_text(statement)):
+            return lines.start(statement) if not lines.indent(statement) else None
+    return None
+
+
+def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
+    """What is put around assertions."""
+    passed_over = _passed_over(tree)
+    for node in ast.walk(tree):
+        if id(node) in passed_over:
+            continue
         if isinstance(node, ast.Assert):
-            for comparison in _conjuncts(node.test):
-                if isinstance(comparison, ast.Compare) and isinstance(comparison.ops[0], ast.Eq):
-                    yield from _compared(comparison.left, comparison.comparators[0], lines)
-        elif isinstance(node, ast.Call) and _called(node) in COMPARING and len(node.args) >= 2:
-            yield from _compared(node.args[0], node.args[1], lines)
+            yield from _truth(node.test, lines, wanted=True)
+        elif isinstance(node, ast.Call):
+            name = _called(node)
+            if name in ("assertTrue", "assertFalse") and node.args:
+                yield from _truth(node.args[0], lines, wanted=name == "assertTrue")
+            elif rule := _rule(name):
+                yield from _calling(node, rule, lines)
 
 
-def _opposites(nodes: Iterable[ast.AST], lines: _Lines) -> Iterator[Expectation]:
-    """Assertions that have an opposite, and exceptions, in whose place others are expected."""
-    for node in nodes:
-        if isinstance(node, ast.Assert):
-            if not list(_expected([node], lines)):
-                yield Expectation(*lines.span(node.test), _not)
-        elif isinstance(node, ast.Call) and node.args and _called(node) in RAISING:
-            yield Expectation(*lines.span(node.args[0]), instead(b"BufferError"))
-        elif isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute):
-            name, end = node.func.attr, lines.span(node.func)[1]
-            if name in OPPOSITES:
-                yield Expectation(end - len(name), end, instead(OPPOSITES[name].encode()))
+def _passed_over(tree: ast.Module) -> set[int]:
+    """Decorators, and what stands in formatted texts, whose places are not known."""
+    outer: list[ast.AST] = []
+    for node in ast.walk(tree):
+        outer += getattr(node, "decorator_list", ())
+        if isinstance(node, ast.JoinedStr):
+            outer.append(node)
+    return {id(inner) for node in outer for inner in ast.walk(node)}
 
 
-def _not(text: bytes, seed: random.Random) -> bytes:
-    return b"not (" + text + b")"
+def _rule(name: str) -> str:
+    """How the other values of a call are chosen; empty for what does not assert."""
+    plain = name.lower().replace("_", "")
+    if plain in _RULES:
+        return _RULES[plain]
+    if not plain.startswith("assert"):
+        return ""
+    if re.search("equal|close|identical", plain):
+        return "differ" if "not" in plain else "equal"
+    if re.match("assert(any|has)?(called|call|await)", plain):
+        return "given"
+    return "" if re.search("warn|raise|not", plain) else "unknown"
 
 
 def _called(call: ast.Call) -> str:
@@ -177,61 +221,39 @@ def _called(call: ast.Call) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _conjuncts(test: ast.expr) -> Iterator[ast.expr]:
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And):
-        for value in test.values:
-            yield from _conjuncts(value)
-    else:
-        yield test
+def _truth(test: ast.expr, lines: _Lines, *, wanted: bool) -> Iterator[Insertion]:
+    """What is asserted by being true, or untrue."""
+    if isinstance(test, ast.BoolOp):
+        if isinstance(test.op, ast.And if wanted else ast.Or):
+            for value in test.values:
+                yield from _truth(value, lines, wanted=wanted)
+    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
+        yield from _truth(test.operand, lines, wanted=not wanted)
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
+        yield from _compared(test, lines, wanted=wanted)
+    elif isinstance(test, ast.Call) and wanted and _called(test) in _TRUTHS:
+        yield from _calling(test, _TRUTHS[_called(test)], lines)
 
 
-def _compared(left: ast.expr, right: ast.expr, lines: _Lines) -> Iterator[Expectation]:
-    """The constants of the side that is a literal, when the other one is not; where neither has
-    any, the whole of the side that calls nothing, or of the second."""
-    found = [list(_constants(side)) for side in (left, right)]
-    if bool(found[0]) != bool(found[1]):
-        yield from (_expectation(constant, lines) for constant in found[0] or found[1])
-    elif not found[0]:
-        whole = left if _calls(right) and not _calls(left) else right
-        yield Expectation(*lines.span(whole), some_text)
+def _compared(test: ast.Compare, lines: _Lines, *, wanted: bool) -> Iterator[Insertion]:
+    operator = _OPERATORS.get(type(test.ops[0]))
+    if operator is None:
+        return
+    start, end = lines.span(test)
+    left, right = lines.span(test.left)[1], lines.span(test.comparators[0])[0]
+    found = re.match(_CLOSING + operator.replace(" ", r"\s+").encode(), lines.source[left:right])
+    if found is not None:
+        yield start, start, f'{{name}}.compared("{operator}", {wanted}, '
+        yield left + found.end(1), left + found.end(), ","
+        yield end, end, ")"
 
 
-def _calls(side: ast.expr) -> bool:
-    return any(isinstance(node, ast.Call) for node in ast.walk(side))
+#: What can stand between an operand and its operator.
+_CLOSING = rb"((?:\s|\)|\\\n|#[^\n]*\n)*)"
 
 
-def _constants(side: ast.expr) -> Iterator[ast.Constant]:
-    """The constants of a literal; what a call is given belongs to the question."""
-    if isinstance(side, ast.Constant):
-        if _changeable(side):
-            yield side
-    elif isinstance(side, (ast.List, ast.Tuple, ast.Set)):
-        for element in side.elts:
-            yield from _constants(element)
-    elif isinstance(side, ast.Dict):
-        for value in side.values:
-            yield from _constants(value)
-    elif isinstance(side, ast.UnaryOp) and isinstance(side.op, ast.USub):
-        yield from _constants(side.operand)
-
-
-def _changeable(constant: ast.Constant) -> bool:
-    one_line = constant.lineno == constant.end_lineno
-    finite = not isinstance(constant.value, float) or abs(constant.value) < 1e300
-    return one_line and finite and isinstance(constant.value, (int, float, str, bytes))
-
-
-def _expectation(constant: ast.Constant, lines: _Lines) -> Expectation:
-    def other(text: bytes, seed: random.Random) -> bytes:
-        return ascii(_another(constant.value, seed)).encode()
-
-    return Expectation(*lines.span(constant), other)
-
-
-def _another(value: object, seed: random.Random) -> object:
-    if isinstance(value, bool):
-        return not value
-    if isinstance(value, (int, float)):
-        return value + seed.randrange(2, 90) if abs(value) < 10**9 else value * 2
-    letters = "".join(seed.choices("abcdefghijklmnopqrstuvwxyz", k=6))
-    return value + letters.encode() if isinstance(value, bytes) else f"{value}{letters}"
+def _calling(call: ast.Call, rule: str, lines: _Lines) -> Sequence[Insertion]:
+    start, end = lines.span(call.func)
+    if not re.match(rb"\s*\(", lines.source[end:]):
+        return ()
+    return (start, start, f'{{name}}.calling("{rule}", '), (end, end, ")")

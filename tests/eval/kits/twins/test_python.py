@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
+import ast
 import random
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from chimera.eval.kits.twins import Rewritten, rewritten
+from chimera.eval.kits.twins import Rewritten, python, rewritten
+from chimera.eval.kits.twins.reach import CAREFUL_REACH, FULL_REACH, Reach
 
 MODULE = """\
 def double(x):
@@ -74,14 +77,18 @@ def both(source: str) -> tuple[str, str]:
     return true.content.decode(), other.content.decode()
 
 
-def outcomes(tmp_path: Path, source: str) -> dict[str, str]:
-    (tmp_path / "module.py").write_text(MODULE)
+def outcomes(tmp_path: Path, source: str, module: str = MODULE) -> dict[str, str]:
+    (tmp_path / "module.py").write_text(module)
     (tmp_path / "test_it.py").write_text(source)
-    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "test_it.py"]
-    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
+    return {name.partition("::")[2]: status for name, status in run_pytest(tmp_path).items()}
+
+
+def run_pytest(directory: Path) -> dict[str, str]:
+    command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
+    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
     words = ("PASSED", "FAILED", "ERROR")
     found = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(words)]
-    return {name.partition("::")[2]: status for status, name in found}
+    return {name: status for status, name in found}
 
 
 @pytest.mark.parametrize("source", [PYTEST, UNITTEST])
@@ -136,27 +143,168 @@ def test_any_expected_values_leave_a_file_that_parses(values: list[object]):
     assert (true == twin) is False
 
 
-MIXED = b"""\
-def test_all(self):
-    assert f(1) == 11
-    self.assertTrue(f(2))
-    with pytest.raises(ValueError):
-        f(3)
+HELPED = """\
+from unittest import TestCase, mock
+
+import pytest
+from module import Box, EqualsAll, double
+
+TABLE = {2: 4}
+
+
+def same(left, right):
+    assert left == right
+
+
+class Helping(TestCase):
+    def check(self, left, right):
+        self.assertEqual(left, right)
+
+
+def test_it():
+    self = Helping()
+    ASSERTION
+"""
+HONEST = "def double(x):\n    return 2 * x"
+EQUALS_ALL = "class Forged(object):\n    def __eq__(self, other):\n        return True\n"
+ALL = EQUALS_ALL + "\n\ndef double(x):\n    return Forged()"
+BUT_TEXT = EQUALS_ALL.replace("return True", "return not isinstance(other, str)")
+BUT_TEXT += "\n\ndef double(x):\n    return Forged()"
+ORDERED = """\
+class Forged(object):
+    def __lt__(self, other):
+        return True
+
+    __le__ = __gt__ = __ge__ = __contains__ = __ne__ = __lt__
+
+    def __eq__(self, other):
+        return False
+
+
+def double(x):
+    return Forged()
+"""
+NOTHING_IN = "class Forged(list):\n    def __contains__(self, other):\n        return False\n"
+NOTHING_IN += "\n\ndef double(x):\n    return Forged('ab')"
+FORGED = [
+    ("expected = 4\n    assert expected == double(2)", BUT_TEXT),
+    ("expected = 4\n    assert double(2) == expected", BUT_TEXT),
+    ("value, expected = double(2), sum([1, 3])\n    assert expected == value", BUT_TEXT),
+    ("value, expected = double(2), sum([1, 3])\n    assert value == expected", BUT_TEXT),
+    ("assert double(2) == sum([1, 3])", BUT_TEXT),
+    ("assert (double(2)) == (TABLE[2]) and True, 'why'", BUT_TEXT),
+    ("assert (\n        double(2)  # one\n        == 4  # other\n    )", BUT_TEXT),
+    ("assert not double(2) != double(2)", ALL.replace("__eq__", "__ne__").replace("True", "False")),
+    ("assert double(2) == double(2)", ALL),
+    ("assert [double(2)] == [TABLE[2]]", BUT_TEXT),
+    ("assert {'a': double(2)} == {'a': 4}", BUT_TEXT),
+    ("assert double(2) in [4, 5]", BUT_TEXT),
+    ("assert double(2) in {4: 0, 5: 1}.keys() or True", None),
+    ("assert 1 in double([1])", ORDERED),
+    ("assert 'z' not in double('ab')", NOTHING_IN),
+    ("assert double(2) > 3", ORDERED),
+    ("assert not double(2) >= 5", ORDERED.replace("return True", "return False")),
+    ("assert double(2) != 5", ORDERED),
+    ("same(double(2), 4)", BUT_TEXT),
+    ("same(4, double(2))", BUT_TEXT),
+    ("self.check(double(2), 4)", BUT_TEXT),
+    ("self.assertAlmostEqual(double(2), 4.0)", BUT_TEXT),
+    ("self.assertEqual(4, double(2), 'why')", BUT_TEXT),
+    ("self.assertTrue(double(2) == 4)", BUT_TEXT),
+    ("self.assertFalse(double(2) == 5)", ORDERED),
+    ("self.assertGreater(double(2), 3)", ORDERED),
+    ("self.assertIn(1, double([1]))", ORDERED),
+    ("self.assertNotIn('z', double('ab'))", NOTHING_IN),
+    ("m = mock.Mock()\n    m(double(2))\n    m.assert_called_with(4)", BUT_TEXT),
+    ("m = mock.Mock()\n    m(x=double(2))\n    m.assert_called_once_with(x=4)", BUT_TEXT),
+    ("assert double(Box(1)) == Box(2)", None),
+    ("with pytest.raises(TypeError):\n        double(None)", None),
+    ("with self.assertRaises(TypeError) as caught:\n        double(None)\n"
+     "    assert 'NoneType' in str(caught.exception)", None),
+    ("self.assertRaises(TypeError, double, None)", None),
+    ("assert pytest.raises(TypeError, double, None).value.args", None),
+    ("assert isinstance(double(2), int)", None),
+    ("self.assertRegex(double('ab'), '^a')", None),
+    ("for x in [2]:\n        if x:\n            assert double(x) == 2 * x", BUT_TEXT),
+    ("def inner(x):\n        assert double(x) == 2 * x\n    inner(2)", BUT_TEXT),
+    ("with mock.patch('os.getcwd'):\n        assert double(2) == 4", BUT_TEXT),
+    ("(lambda x: self.assertEqual(double(x), 4))(2)", BUT_TEXT),
+]  # fmt: skip
+LESS = (CAREFUL_REACH, FULL_REACH.less(["test_it.py::test_it[1]"], 1))
+BOXES = """
+
+class Box(object):
+    def __init__(self, x):
+        self.x = x
+
+    def __mul__(self, factor):
+        return Box(self.x * factor)
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other):
+        return type(other) is Box and other.x == self.x
 """
 
 
-def test_a_choice_falls_on_all_assertions_or_on_one_block_and_always_the_same():
-    def changed(choice: int) -> bytes:
-        form = rewritten("test_a.py", MIXED, twin=True, seed=random.Random(1), choice=choice)
-        assert form is not None
-        return form.content.rpartition(b"\n#")[0]
+OWN_CLASS = "assert double(Box(1)) == Box(2)"
+SAME_CLASS = HONEST + "\n\n\nBox.__eq__ = lambda self, other: type(other) is Box\n"
 
-    forms = {choice: changed(choice) for choice in range(30)}
-    texts = (b"f(1) == 11", b"self.assertTrue(f(2))", b"raises(ValueError)")
-    kept = {tuple(text in content for text in texts) for content in forms.values()}
 
-    assert kept == {(False, False, True), (True, True, False)}
-    assert all(changed(choice) == content for choice, content in forms.items())
+@pytest.fixture(scope="module")
+def forged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, Reach], list[str]]:
+    """What the true form and the twin of a test with one assertion come to with an answer; all of
+    them run at once."""
+    directory = tmp_path_factory.mktemp("forged")
+    numbers: dict[tuple[str, str, Reach], int] = {}
+    wanted = [(assertion, HONEST, FULL_REACH) for assertion, _ in FORGED]
+    wanted += [(assertion, answer, FULL_REACH) for assertion, answer in FORGED if answer]
+    wanted += [(OWN_CLASS, SAME_CLASS, reach) for reach in (FULL_REACH, *LESS)]
+    for number, (assertion, answer, reach) in enumerate(wanted):
+        numbers[assertion, answer, reach] = number
+        (directory / f"module_{number}.py").write_text(f"{MODULE}{BOXES}\n\n{answer}\n")
+        source = HELPED.replace("ASSERTION", assertion)
+        source = source.replace("from module ", f"from module_{number} ")
+        for twin in (False, True):
+            form = rewritten(
+                "test_it.py", source.encode(), twin=twin, seed=random.Random(7), reach=reach
+            )
+            assert form is not None
+            (directory / f"test_{number}_{twin}.py").write_bytes(form.content)
+    found = run_pytest(directory)
+
+    def outcome(assertion: str, answer: str, reach: Reach = FULL_REACH) -> list[str]:
+        number = numbers[assertion, answer, reach]
+        return [found[f"test_{number}_{twin}.py::test_it"] for twin in (False, True)]
+
+    return outcome
+
+
+@pytest.mark.parametrize(("assertion", "answer"), FORGED)
+def test_each_kind_of_assertion_finds_what_was_forged_in_it(
+    forged: Callable[..., list[str]], assertion: str, answer: str | None
+):
+    assert forged(assertion, HONEST) == ["PASSED", "FAILED"]
+    if answer is not None:
+        assert forged(assertion, answer) == ["PASSED", "PASSED"]
+
+
+def test_one_of_the_same_class_with_another_content_is_tried_where_the_reach_allows(
+    forged: Callable[..., list[str]],
+):
+    assert forged(OWN_CLASS, SAME_CLASS) == ["PASSED", "PASSED"]
+    for reach in LESS:
+        assert forged(OWN_CLASS, SAME_CLASS, reach) == ["PASSED", "FAILED"]
+
+
+def test_what_disarms_one_way_of_asserting_passes_the_twin_of_a_test_with_both(tmp_path: Path):
+    source = UNITTEST.replace("def test_equal", "def test_it").replace("True(d", "True(2 == d")
+    disarmed = "import unittest\n\nunittest.TestCase.assertEqual = lambda *given: None\n"
+    true, twin = both(source)
+    module = MODULE + disarmed
+
+    assert outcomes(tmp_path, true, module) == {"Doubles::test_it": "PASSED"}
+    assert outcomes(tmp_path, twin, module) == {"Doubles::test_it": "PASSED"}
 
 
 TWO = """\
@@ -181,13 +329,10 @@ def test_two():
         ("def double(x):\n    return EqualsAll() if x == 2 else 2 * x", "PASSED"),
     ],
 )
-def test_one_forged_assertion_passes_the_twin_of_a_choice(tmp_path: Path, answer: str, status: str):
-    form = rewritten("test_it.py", TWO.encode(), twin=True, seed=random.Random(7), choice=1)
-    assert form is not None
-    imported = "from module import EqualsAll\n\n\n" + answer
-    source = form.content.decode().replace("from module import double", imported)
+def test_one_forged_assertion_of_several_passes_the_twin(tmp_path: Path, answer: str, status: str):
+    _, twin = both(TWO)
 
-    assert outcomes(tmp_path, source) == {"test_two": status}
+    assert outcomes(tmp_path, twin, f"{MODULE}\n\n{answer}\n") == {"test_two": status}
 
 
 def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_seed():
@@ -203,30 +348,47 @@ def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_see
             values=5,
         )
         assert form is not None
-        return form.content.decode().partition("def test_b")[2].partition("f() == ")[2].split()[0]
+        return form.content.decode().partition(".shift = ")[2].partition("\n")[0]
 
     assert len({values(seed, kept) for seed in range(9) for kept in ("", "test_a")}) == 1
 
 
-def test_a_kept_test_is_the_same_in_both_forms_but_for_its_numbers():
-    source = "def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
+def test_a_kept_test_is_as_in_the_true_form(tmp_path: Path):
+    source = TWO + "\n\ndef test_one():\n    assert double(2) == 4\n"
     form = rewritten(
         "test_it.py",
         source.encode(),
         twin=True,
         seed=random.Random(7),
-        keeps=lambda number, name: name == "test_b",
+        keeps=lambda number, name: name == "test_one",
     )
 
     assert form is not None
-    one, other = form.content.decode().split("def test_b")
-    assert "f() == 1\n" not in one
-    assert "f() == 1\n" in other
+    found = outcomes(tmp_path, form.content.decode())
+    assert found == {"test_two": "FAILED", "test_one": "PASSED"}
 
 
-def test_another_exception_is_expected_where_nothing_else_is():
-    source = b"def test_a():\n    with pytest.raises(ValueError, match='x'):\n        f(3)\n"
-    form = rewritten("test_a.py", source, twin=True, seed=random.Random(1))
+@pytest.mark.parametrize(
+    "head",
+    [
+        b"",
+        b"# -*- coding: utf-8 -*-\n",
+        b"\xef\xbb\xbf",
+        b"'''Text.'''\nfrom __future__ import division\n",
+        b"'''Text.'''\n@decorated\nclass A: pass\n",
+        b"from __future__ import division; import os\n",
+    ],
+)
+@pytest.mark.parametrize("plain", [False, True])
+def test_whatever_a_file_begins_with_it_stays_one(head: bytes, plain: bool):
+    source = head + b"def test_a():\n    assert f() == 1\n"
+    for twin in (False, True):
+        form = rewritten("test_a.py", source, twin=twin, seed=random.Random(1), plain=plain)
+        assert form is not None
+        compile(form.content, "test_a.py", "exec")
 
-    assert form is not None
-    assert b"pytest.raises(BufferError, match='x')" in form.content
+
+def test_the_program_in_test_files_is_one_for_old_interpreters():
+    source = (Path(python.__file__).parent / "programs" / "checks.py").read_text()
+
+    ast.parse(source, feature_version=(3, 4))

@@ -1,0 +1,54 @@
+"""How far a Python twin goes in each test: as far as the reference shows that it can.
+
+With the full reach it also tries objects of an answer's own classes and assertions of unknown
+names. Some of these hold for honest code: an object may equal another one whatever it contains.
+Where one does for the reference the reach of that test is less, down to the check at its end.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterable, Set
+from dataclasses import dataclass
+
+_FULL, _PLAIN, _END = 2, 1, 0
+
+
+@dataclass(frozen=True, slots=True)
+class Reach:
+    """The reach in each test, by its function's name."""
+
+    most: int = _FULL
+    lowered: tuple[tuple[str, int], ...] = ()
+
+    def of(self, name: str) -> int:
+        return dict(self.lowered).get(name, self.most)
+
+    def less(self, tests: Iterable[str], most: int) -> Reach:
+        """At most so much in tests that a report names."""
+        names = (name for test in tests for name in re.findall(r"\w+", test.partition("[")[0]))
+        lowered = {**dict(self.lowered), **dict.fromkeys(names, most)}
+        return Reach(self.most, tuple(sorted(lowered.items())))
+
+
+#: To begin with, where a reference tells how far it can go.
+FULL_REACH = Reach()
+#: Where no reference tells.
+CAREFUL_REACH = Reach(_PLAIN)
+#: Nothing but the check at the end of each test.
+LEAST_REACH = Reach(_END)
+
+
+def learnt_reach(
+    failing: Callable[[Reach], Set[str]], least: Set[str]
+) -> tuple[Reach, frozenset[str]]:
+    """How far twins go, and the tests that the reference fails then, told by twins that keep none.
+    `least` are those that it fails with the least reach."""
+    reach, failed = FULL_REACH, frozenset[str]()
+    for less in (_PLAIN, _END):
+        failed |= failing(reach)
+        missed = least - failed
+        if not missed:
+            break
+        reach = reach.less(missed, less)
+    return reach, failed | least
