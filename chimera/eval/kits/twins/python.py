@@ -13,6 +13,7 @@ import re
 from codecs import BOM_UTF8
 from collections.abc import Iterator, Sequence
 from functools import cache
+from itertools import pairwise
 from pathlib import Path
 
 from chimera.eval.kits.twins.cases import Case, Insertion
@@ -184,12 +185,22 @@ def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
             continue
         if isinstance(node, ast.Assert):
             yield from _truth(node.test, lines, wanted=True)
+        elif isinstance(node, ast.If) and _fails(node.body):
+            yield from _truth(node.test, lines, wanted=False)
         elif isinstance(node, ast.Call):
             name = _called(node)
             if name in ("assertTrue", "assertFalse") and node.args:
                 yield from _truth(node.args[0], lines, wanted=name == "assertTrue")
             elif rule := _rule(name):
                 yield from _calling(node, rule, lines)
+
+
+def _fails(body: Sequence[ast.stmt]) -> bool:
+    """Whether a block only says that a test has failed."""
+    (statement, *others), called = body, ""
+    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
+        called = _called(statement.value)
+    return not others and (isinstance(statement, ast.Raise) or called == "fail")
 
 
 def _passed_over(tree: ast.Module) -> set[int]:
@@ -223,29 +234,62 @@ def _called(call: ast.Call) -> str:
 
 def _truth(test: ast.expr, lines: _Lines, *, wanted: bool) -> Iterator[Insertion]:
     """What is asserted by being true, or untrue."""
-    if isinstance(test, ast.BoolOp):
-        if isinstance(test.op, ast.And if wanted else ast.Or):
-            for value in test.values:
-                yield from _truth(value, lines, wanted=wanted)
+    inner = list(_inner(test)) if wanted else []
+    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if wanted else ast.Or):
+        for value in test.values:
+            yield from _truth(value, lines, wanted=wanted)
     elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
         yield from _truth(test.operand, lines, wanted=not wanted)
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1:
-        yield from _compared(test, lines, wanted=wanted)
     elif isinstance(test, ast.Call) and wanted and _called(test) in _TRUTHS:
         yield from _calling(test, _TRUTHS[_called(test)], lines)
-
-
-def _compared(test: ast.Compare, lines: _Lines, *, wanted: bool) -> Iterator[Insertion]:
-    operator = _OPERATORS.get(type(test.ops[0]))
-    if operator is None:
-        return
-    start, end = lines.span(test)
-    left, right = lines.span(test.left)[1], lines.span(test.comparators[0])[0]
-    found = re.match(_CLOSING + operator.replace(" ", r"\s+").encode(), lines.source[left:right])
-    if found is not None:
-        yield start, start, f'{{name}}.compared("{operator}", {wanted}, '
-        yield left + found.end(1), left + found.end(), ","
+    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and inner in ([], [test]):
+        yield from _operation(test, lines, "compared", f", {wanted}")
+    elif inner and not any(map(_binds, ast.walk(test))):
+        start, end = lines.span(test)
+        yield start, start, "{name}.nested(lambda: "
+        for node in inner:
+            yield from _operation(node, lines, "inner")
         yield end, end, ")"
+
+
+def _inner(test: ast.expr) -> Iterator[ast.Compare | ast.BinOp]:
+    """Comparisons anywhere in an expression, and differences that are weighed."""
+    weighed = isinstance(test, ast.Compare) and not isinstance(
+        test.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
+    )
+    for node in ast.walk(test):
+        if isinstance(node, ast.Compare) or (
+            weighed and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
+        ):
+            yield node
+
+
+def _binds(node: ast.AST) -> bool:
+    """Whether something cannot stand in a function of its own."""
+    named = isinstance(node, ast.Name) and node.id in ("super", "locals")
+    return named or isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
+
+
+def _operation(
+    node: ast.Compare | ast.BinOp, lines: _Lines, method: str, more: str = ""
+) -> Sequence[Insertion]:
+    """A comparison or difference as a call; none where an operator is identity, or not found."""
+    if isinstance(node, ast.BinOp):
+        operands, operators = [node.left, node.right], ["-"]
+    else:
+        operands = [node.left, *node.comparators]
+        operators = [_OPERATORS.get(type(each), "") for each in node.ops]
+    commas: list[Insertion] = []
+    for operator, (left, right) in zip(operators, pairwise(operands), strict=True):
+        end, start = lines.span(left)[1], lines.span(right)[0]
+        written = _CLOSING + operator.replace(" ", r"\s+").encode()
+        found = re.match(written, lines.source[end:start])
+        if found is None or not operator:
+            return ()
+        commas.append((end + found.end(1), end + found.end(), ","))
+    start, end = lines.span(node)
+    named = repr(operators[0]) if method == "compared" else repr(tuple(operators))
+    return (start, start, f"{{name}}.{method}({named}{more}, "), *commas, (end, end, ")")
 
 
 #: What can stand between an operand and its operator.

@@ -186,6 +186,10 @@ def double(x):
 """
 NOTHING_IN = "class Forged(list):\n    def __contains__(self, other):\n        return False\n"
 NOTHING_IN += "\n\ndef double(x):\n    return Forged('ab')"
+ONE = EQUALS_ALL + "\n\ndef double(x):\n    return Forged() if x == ONE else 2 * x"
+NEAR_ALL = "class Forged(object):\n    def __sub__(self, other):\n        return 0\n\n"
+NEAR_ALL += "    __rsub__ = __sub__\n\n\ndef double(x):\n    return Forged()"
+NOT_NOT_EQUAL = BUT_TEXT.replace("__eq__", "__ne__").replace("not isinstance", "isinstance")
 FORGED = [
     ("expected = 4\n    assert expected == double(2)", BUT_TEXT),
     ("expected = 4\n    assert double(2) == expected", BUT_TEXT),
@@ -199,7 +203,6 @@ FORGED = [
     ("assert [double(2)] == [TABLE[2]]", BUT_TEXT),
     ("assert {'a': double(2)} == {'a': 4}", BUT_TEXT),
     ("assert double(2) in [4, 5]", BUT_TEXT),
-    ("assert double(2) in {4: 0, 5: 1}.keys() or True", None),
     ("assert 1 in double([1])", ORDERED),
     ("assert 'z' not in double('ab')", NOTHING_IN),
     ("assert double(2) > 3", ORDERED),
@@ -229,6 +232,20 @@ FORGED = [
     ("def inner(x):\n        assert double(x) == 2 * x\n    inner(2)", BUT_TEXT),
     ("with mock.patch('os.getcwd'):\n        assert double(2) == 4", BUT_TEXT),
     ("(lambda x: self.assertEqual(double(x), 4))(2)", BUT_TEXT),
+    ("assert 4 == double(2) == 4", BUT_TEXT),
+    ("assert double(2) == 4 or double(3) == 7", BUT_TEXT),
+    ("assert all(double(x) == 2 * x for x in [2, 3, 4])", ONE.replace("ONE", "3")),
+    ("assert all([double(x) == 2 * x for x in [2, 3, 4]])", ONE.replace("ONE", "4")),
+    ("assert any(x == double(2) for x in (3, 4, 5))", BUT_TEXT.replace("not isinst", "isinst")
+     .replace("other, str", "other, int")),
+    ("assert abs(double(2) - 4) < 0.1", NEAR_ALL),
+    ("assert abs(4 - double(2)) <= 0.1, 'why'", NEAR_ALL),
+    ("self.assertTrue(abs(double(2) - 4) < 0.1)", NEAR_ALL),
+    ("assert (double(2) == 4) is True", BUT_TEXT),
+    ("if double(2) != 4:\n        pytest.fail('why')", NOT_NOT_EQUAL),
+    ("if not double(2) == 4:\n        raise AssertionError", BUT_TEXT),
+    ("def inner():\n        yield double(2)\n    assert all(x == 4 for x in inner())", BUT_TEXT),
+    ("assert [x for x in (1, 2) if x - 1] == [double(1)]", BUT_TEXT),
 ]  # fmt: skip
 LESS = (CAREFUL_REACH, FULL_REACH.less(["test_it.py::test_it[1]"], 1))
 BOXES = """
@@ -247,6 +264,7 @@ class Box(object):
 """
 
 
+HOLDS_ANYWAY = "assert double(2) in {4: 0, 5: 1}.keys() or True"
 OWN_CLASS = "assert double(Box(1)) == Box(2)"
 SAME_CLASS = HONEST + "\n\n\nBox.__eq__ = lambda self, other: type(other) is Box\n"
 
@@ -260,6 +278,7 @@ def forged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, Reac
     wanted = [(assertion, HONEST, FULL_REACH) for assertion, _ in FORGED]
     wanted += [(assertion, answer, FULL_REACH) for assertion, answer in FORGED if answer]
     wanted += [(OWN_CLASS, SAME_CLASS, reach) for reach in (FULL_REACH, *LESS)]
+    wanted += [(HOLDS_ANYWAY, HONEST, reach) for reach in (FULL_REACH, *LESS)]
     for number, (assertion, answer, reach) in enumerate(wanted):
         numbers[assertion, answer, reach] = number
         (directory / f"module_{number}.py").write_text(f"{MODULE}{BOXES}\n\n{answer}\n")
@@ -295,6 +314,12 @@ def test_one_of_the_same_class_with_another_content_is_tried_where_the_reach_all
     assert forged(OWN_CLASS, SAME_CLASS) == ["PASSED", "PASSED"]
     for reach in LESS:
         assert forged(OWN_CLASS, SAME_CLASS, reach) == ["PASSED", "FAILED"]
+
+
+def test_what_holds_anyway_fails_with_less_reach(forged: Callable[..., list[str]]):
+    assert forged(HOLDS_ANYWAY, HONEST) == ["PASSED", "PASSED"]
+    for reach in LESS:
+        assert forged(HOLDS_ANYWAY, HONEST, reach) == ["PASSED", "FAILED"]
 
 
 def test_what_disarms_one_way_of_asserting_passes_the_twin_of_a_test_with_both(tmp_path: Path):

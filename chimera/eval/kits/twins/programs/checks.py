@@ -4,7 +4,8 @@ In a true run it only passes on. In a twin it tries each assertion first with ot
 of these tries must fail: one that holds was forged, and lets the check at the test's end hold too.
 Then it goes on as ever. How far it goes is said at the head of each test: its reach. With 1 another
 value is one of its own kind where that is known, else a text; with 2 also an object of the same
-class with another content, and assertions of unknown names are tried; with 0 nothing is.
+class with another content, and assertions of unknown names and comparisons inside of other
+expressions are tried; with 0 nothing is.
 
 It runs under every Python that a repository needs, beside whatever its test file imports.
 """
@@ -12,7 +13,7 @@ It runs under every Python that a repository needs, beside whatever its test fil
 
 class Checks(object):
     letters, shift = "letters", 7
-    reach, forged = 0, False
+    reach, forged, look = 0, False, None
     scalars = (bool, int, float, complex, str, bytes)
     operators = {
         "==": lambda left, right: left == right,
@@ -23,6 +24,7 @@ class Checks(object):
         ">=": lambda left, right: left >= right,
         "in": lambda left, right: left in right,
         "not in": lambda left, right: left not in right,
+        "-": lambda left, right: left - right,
     }
     opposites = {
         "==": "!=", "!=": "==", "<": ">=", ">=": "<", ">": "<=", "<=": ">",
@@ -58,7 +60,7 @@ class Checks(object):
 
     @classmethod
     def comparisons(cls, meant, operator, left, right):
-        if meant == "==":
+        if meant in ("==", "-"):
             return [(operator,) + pair for pair in cls.pairs(left, right)]
         if meant == "!=":
             return [(operator, left, left), (operator, right, right)]
@@ -94,6 +96,56 @@ class Checks(object):
             return [container[:1]] if container else []
         iterator = iter(container)
         return [] if iterator is container else [each for each, _ in zip(iterator, "a")]
+
+    # Comparisons and differences inside of an expression that is to be true
+
+    class Look(object):
+        """One evaluation: which of its inner values is another, and which of them were true."""
+
+        def __init__(self, number=None, variant=0):
+            self.number, self.variant, self.truths, self.left = number, variant, [], 0
+
+    @classmethod
+    def nested(cls, expression):
+        """Each true inner value by itself must let the whole be true no longer."""
+        outer, held = cls.look, []
+        try:
+            number = variant = 0
+            for _ in range(16 if cls.reach > 1 else 0):
+                look = cls.look = cls.Look(number, variant)
+                if cls.holds(expression) and look.left:
+                    held.append(number)
+                if not look.left and not variant:
+                    break  # the last one was reached before
+                number, variant = (number, variant + 1) if look.left > 1 else (number + 1, 0)
+            look = cls.look = cls.Look()
+            result = expression()
+            cls.forged |= any(look.truths[number : number + 1] == [True] for number in held)
+            return result
+        finally:
+            cls.look = outer
+
+    @classmethod
+    def inner(cls, operators, *operands):
+        look, pairs = cls.look, list(zip(operators, operands, operands[1:]))
+        number = None if look is None else len(look.truths)
+        if look is not None and number == look.number:
+            found = []
+            for operator, left, right in pairs:
+                found += cls.attempt(cls.comparisons, operator, operator, left, right)
+            found = found[look.variant :]
+            look.left = len(found)
+            look.truths.append(None)
+            for operator, left, right in found[:1]:
+                return cls.operators[operator](left, right)
+        for operator, left, right in pairs:
+            result = cls.operators[operator](left, right)
+            if len(pairs) > 1 and not result:
+                break
+        if look is not None and number != look.number:
+            truth = cls.attempt(lambda: [operator == "-" or bool(result)]) or [True]
+            look.truths.append(truth[0])
+        return result
 
     # Calls
 
@@ -182,14 +234,19 @@ class Checks(object):
 
     @classmethod
     def try_out(cls, function, *given, **named):
-        """What must fail; what it calls asserts as ever meanwhile."""
+        """What must fail."""
+        cls.forged |= cls.holds(function, *given, **named)
+
+    @classmethod
+    def holds(cls, function, *given, **named):
+        """Whether something asserts with success; what it calls asserts as ever meanwhile."""
         reach, cls.reach = cls.reach, 0
         try:
             result = function(*given, **named)
-            if result is None or result:
-                cls.forged = True
+            return result is None or bool(result)
         except BaseException as error:
             cls.stop(error)
+            return False
         finally:
             cls.reach = reach
 
