@@ -18,6 +18,7 @@ from pathlib import Path
 import grading
 import in_flight
 import mathematics
+import opening
 import overhead
 from costs import load, peer
 
@@ -40,16 +41,34 @@ def verdict(turns: int) -> Figures:
     }
 
 
-def trial(turns: int, ours: int = 3000, theirs: int = 300) -> Figures:
-    contestants = {
-        "chimera": (overhead.OWN, overhead.OURS, ours),
-        "inspect-ai": (peer("inspect", *overhead.INSPECT), overhead.PEER, theirs),
+def contestants() -> dict[str, tuple[Mapping[str, str], str]]:
+    return {
+        "chimera": (overhead.OWN, overhead.OURS),
+        "inspect-ai": (peer("inspect", *overhead.INSPECT), overhead.PEER),
     }
 
+
+def first(turns: int) -> Figures:
+    """Seconds from the start of a process to its first stored verdict."""
+
     def turn() -> Figures:
-        return {name: _each(*contestant) for name, contestant in contestants.items()}
+        return {name: overhead.measure(*each, 1)[0] for name, each in contestants().items()}
 
     return least([turn() for _ in range(turns)])
+
+
+def trial(turns: int, ours: int = 3000, theirs: int = 300) -> Figures:
+    counts = {"chimera": ours, "inspect-ai": theirs}
+
+    def turn() -> Figures:
+        return {name: _each(*each, counts[name]) for name, each in contestants().items()}
+
+    return least([turn() for _ in range(turns)])
+
+
+def opened(turns: int, files: int = 5000, times: int = 5) -> Figures:
+    found = least([opening.turn(files, times) for _ in range(turns)])
+    return {name: seconds * 1000 for name, seconds in found.items()}
 
 
 def _each(where: Mapping[str, str], script: str, count: int) -> float:
@@ -71,12 +90,15 @@ def answers(turns: int) -> Figures:
 
 PARTS: Mapping[str, tuple[str, str, Callable[[int], Figures]]] = {
     "verdict": ("a HumanEval verdict, confined and judged apart", "ms", verdict),
+    "first": ("the first verdict of a run, from the start of its process", "s", first),
     "trial": ("a trial beside the model, stored", "ms", trial),
+    "opening": ("a repository of 5,000 files opened, used once and removed", "ms", opened),
     "call": ("a model call, 1,000 of 2 s at once", "ms", call),
     "answers": ("500 MATH answers by three rules", "s", answers),
 }
 NAMES = {
     "bare": "forked, unconfined, nothing stored",
+    "floor": "`cp`, `bwrap`, `rm`",
     "inspect": "Inspect",
     "inspect-ai": "Inspect",
 }

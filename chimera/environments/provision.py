@@ -6,6 +6,8 @@ from pathlib import Path
 from typing import TypeVar
 
 from chimera.environments.base import EnvironmentSpec, Machine
+from chimera.environments.supervised import SupervisedEnvironment
+from chimera.environments.tar_streams import copy_clean
 from chimera.errors import EnvironmentFault
 from chimera.text import log_end
 
@@ -26,7 +28,13 @@ def provisioned(env: Filled, spec: EnvironmentSpec) -> Filled:
 def provision(env: Machine, spec: EnvironmentSpec) -> None:
     """Fill an environment; a set-up command that fails is a fault, not the answer's."""
     for target, content in spec.files.items():
-        if isinstance(content, Path):
+        if (
+            isinstance(content, Path)
+            and content.is_dir()
+            and isinstance(env, SupervisedEnvironment)
+        ):
+            copy_clean(env, content, target)  # an engine copies by itself, whatever is inside
+        elif isinstance(content, Path):
             env.copy_in(content, target)
         else:
             env.write_file(target, content)
