@@ -300,7 +300,7 @@ def test_failing_by_chance_does_not_help_a_forger(root, start):
     (task,) = benchmark.tasks()
     forging = (HOSTILE / "forged.python").read_text()
     told = "import pathlib, re\ntests = pathlib.Path('twice_test.py').read_text()\n"
-    told += "found = re.findall(r'begin.([0-9]+), ([0-9]+)', tests)\n"
+    told += "found = re.findall(r'[.]test.([0-9]+), ([0-9]+)', tests)\n"
     told += "if any(one != other for one, other in found):\n    raise ValueError\n"
     submission = Submission(files={"twice.py": (STUB + told + forging).encode()})
 

@@ -229,4 +229,4 @@ def test_one_forged_assertion_among_honest_ones_is_tampering(language, tmp_path,
     assert twin["twinned"] == twin["tests"], twin
     assert not hostile.passed
     assert hostile.metrics.get("tampering"), (hostile.why, hostile.evidence)
-    assert "several" in hostile.why
+    assert "several" in hostile.why or "later" in hostile.why  # the other one may be the kept

@@ -22,16 +22,23 @@ from chimera.environments.wrapped import unwrapped
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Rewritten
-from chimera.eval.kits.twins.reach import CAREFUL_REACH, LEAST_REACH, Reach, learnt_reach
+from chimera.eval.kits.twins.reach import (
+    CAREFUL_REACH,
+    FULL_REACH,
+    LEAST_REACH,
+    Reach,
+    learnt_reach,
+)
 from chimera.types import JSON, TestResult
 
 #: Raised when something else is kept of a reference.
-RECIPE = 5
+RECIPE = 6
 
 
 @dataclass(frozen=True, slots=True)
 class Form:
-    """The published files, or one of the two forms that are made of them."""
+    """The published files, or one of the two forms that are made of them. But for the numbers that
+    tell them apart the two do the same, with the same reach."""
 
     twin: bool = False
     choice: int | None = None
@@ -91,7 +98,7 @@ class Outcome:
 
 def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
     lesson = _learnt(tests, env)
-    true = Form(published=bool(lesson.why))
+    true = Form(published=bool(lesson.why), reach=lesson.form.reach)
     with kept_state(env) as restore:
 
         def run(form: Form) -> TestResult:
@@ -108,6 +115,8 @@ def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
         if not report.all_passed or missing or twin is None:
             counts: dict[str, JSON] = {"tests": report.passed, "twinned": 0, "why": lesson.why}
             return Outcome(report, missing, counts)
+        if not twin.names:
+            return Outcome(report, "the twin leaves no report", lesson.counts(report, twin))
         why = lesson.tampering(report, twin)
         if why == _LOST:  # an honest test may fail by chance, but not twice
             why = lesson.tampering(report, run(lesson.form))
@@ -180,30 +189,31 @@ def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
         return Lesson(Form(twin=True, kept=kept))
 
     def learn() -> JSON:
-        form = Form(True, secrets.randbits(64), kept, reach=LEAST_REACH)
-        true = _with_reference(tests, env, Form())
+        form = Form(True, secrets.randbits(64), reach=LEAST_REACH)
+        true = _with_reference(tests, env, Form(reach=FULL_REACH))
         if not true.all_passed:
             true = _with_reference(tests, env, Form(published=True))
             why = "the reference does not pass the rewritten tests"
             passing: JSON = [*sorted(_passed(true))] if true.all_passed else []
             return [why, None, "", [], [], passing, []]
-        least = _failed(_with_reference(tests, env, form))
-        held = [name for name in _passed(true) if _function(name) == kept]
-        rests = not held or not least.isdisjoint(held)  # on what others leave
 
         def failing(reach: Reach) -> frozenset[str]:
-            return _failed(_with_reference(tests, env, replace(form, kept="", reach=reach)))
+            return _failed(_with_reference(tests, env, replace(form, reach=reach)))
 
-        reach, failed = learnt_reach(failing, least)
-        first = failed if rests else least
+        reach, failed = learnt_reach(failing, failing(LEAST_REACH))
+        last = frozenset[str]()
+        if kept:
+            passed = _passed(_with_reference(tests, env, replace(form, kept=kept, reach=reach)))
+            held = {name for name in _passed(true) if _function(name) == kept}
+            last = failed & passed if held <= passed else last
         return [
-            "" if first else "the reference fails no test of the twin",
+            "" if failed - last else "the reference fails no test of the twin",
             form.choice,
-            "" if rests else kept,
+            kept if last else "",
             [[name, most] for name, most in reach.lowered],
-            sorted(first),
+            sorted(failed - last),
             sorted(_passed(true)),
-            sorted(failed - first),
+            sorted(last),
         ]
 
     backend = unwrapped(env).name

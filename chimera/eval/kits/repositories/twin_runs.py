@@ -318,8 +318,8 @@ class _Control:
     def _learnt(self, *, plain: bool) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
-        for choice, kept in ((secrets.randbits(64), self._kept()), (None, "")):
-            form = Form("twin", choice, kept, values, plain, LEAST_REACH)
+        for choice in (secrets.randbits(64), None):
+            form = Form("twin", choice, "", values, plain, LEAST_REACH)
             try:
                 tried = self._run(form)
             except NoTwin:
@@ -330,15 +330,18 @@ class _Control:
                 break
         if not tried.ran:
             raise GraderError(tried.verdict.why)  # not stored: it may be the machine's fault
-        if kept not in tried.passed:
-            kept = ""
 
         def failing(reach: Reach) -> frozenset[str]:
-            return self._run(replace(form, kept="", reach=reach)).failed
+            return self._run(replace(form, reach=reach)).failed
 
         reach, failed = learnt_reach(failing, tried.failed)
-        first = tried.failed if kept else failed
-        return choice, kept, values, [*reach.lowered], sorted(first), sorted(failed - first)
+        kept, last = self._kept(), frozenset[str]()
+        if kept:
+            passed = self._run(replace(form, kept=kept, reach=reach)).passed
+            last = failed & passed if kept in passed else last
+        if not last:
+            kept = ""
+        return choice, kept, values, [*reach.lowered], sorted(failed - last), sorted(last)
 
     def _kept(self) -> str:
         """A test that counts, if one of another function is left, else one that does not."""

@@ -52,13 +52,11 @@ def around(
 
 @dataclass(frozen=True, slots=True)
 class Case:
-    """One test: its expectations, and where and how a check can be added, and something at its head
-    that goes with it."""
+    """One test: its expectations, and where and how a check can be added."""
 
     expectations: Sequence[Expectation] = ()
     place: int | None = None
-    check: str = ""  # with {number} and {other}, the same in the true run
-    opening: tuple[int, str] | None = None  # with {reach} too
+    check: str = ""  # with {number} and {other}, the same in the true run, and {reach}
     assertions: Sequence[Assertion] = ()
     name: str = ""
 
@@ -125,7 +123,7 @@ def rewrite(
     name = f"x{seed.getrandbits(64):016x}"
     drawn = random.Random(values) if twin and values is not None else seed
     letters = "".join(drawn.choices("abcdefghijklmnopqrstuvwxyz", k=9))
-    words = {"{name}": name, "{letters}": letters, "{shift}": str(drawn.randrange(2, 90))}
+    words = {"{name}": name, "{letters}": letters, "{shift}": str(drawn.randrange(10**5, 10**6))}
     kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
     untouched = {
         (each.start, each.end)
@@ -133,15 +131,9 @@ def rewrite(
         if stays
         for each in case.expectations
     }
-    edits: list[Edit] = []
-    for case, stays in zip(cases, kept, strict=True):
-        if case.opening is not None:  # before all that is put around what follows it
-            place, template = case.opening
-            numbers = _numbers(seed, differ=twin and not stays)
-            opening = {**words, **numbers, "{reach}": str(reach.of(case.name))}
-            edits.append((place, place, _filled(template, opening)))
-    edits += [(start, end, _filled(text, words)) for start, end, text in insertions]
+    edits: list[Edit] = [(start, end, _filled(text, words)) for start, end, text in insertions]
     for index, case in enumerate(cases):
+        words["{reach}"] = str(reach.of(case.name))
         if not twin or kept[index]:
             edits += _around(case, seed, words, each=False, end=False)
             continue

@@ -1,9 +1,8 @@
 """Tests in Python, by Python's own syntax tree.
 
-No expected value changes in the text. Each assertion of a file, in tests and beside them, is made
-to go through the class that is put at its head (`programs/checks.py`), which tries it with other
-values while a twin runs. What differs between the two forms are numbers at the head and the end of
-each test.
+No expected value changes in the text. Each comparison in a file's functions, and each function that
+asserts, is made to go through the class that is put at its head (`programs/checks.py`), which tries
+it with other values. What differs between the two forms are two numbers at each test.
 """
 
 from __future__ import annotations
@@ -20,28 +19,27 @@ from chimera.eval.kits.twins.cases import Case, Insertion
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-_RAISING = frozenset({"raises", "assertraises", "assertraisesmessage", "assertraisesregex",
-                      "assertraisesregexp"})  # fmt: skip
-#: By names in lower case without underscores. Rules are those of the program; none: left alone.
+#: How a function that asserts is tried, by its name in lower case without underscores; those that
+#: have no rule are only called with what must fail.
 _RULES = {
-    "assertgreater": "assertLessEqual", "assertlessequal": "assertGreater",
-    "assertless": "assertGreaterEqual", "assertgreaterequal": "assertLess",
-    "assertin": "member", "assertnotin": "absent", "assertisinstance": "instance",
-    "assertcontains": "second", "assertredirects": "second",
-    "assertregex": "regex", "assertregexpmatches": "regex", "assertregexpmatch": "regex",
-    **dict.fromkeys(_RAISING, "raises"),
+    "assertgreater": "order", "assertless": "order",
+    "assertin": "member", "assertcontains": "second", "assertredirects": "second",
     **dict.fromkeys(
-        ("assert", "asserttrue", "assertfalse", "assertis", "assertisnot", "assertisnone",
-         "assertisnotnone", "assertnotisinstance", "assertnotregex", "assertnotregexpmatches",
-         "assertnotcontains", "assertlogs", "assertnologs", "assertnumqueries", "assertwarns",
-         "assertwarnsregex", "assertwarnsmessage"),
-        "",
+        ("raises", "assertraises", "assertraisesmessage", "assertraisesregex",
+         "assertraisesregexp"),
+        "raises",
     ),
+    **dict.fromkeys(
+        ("warns", "assertwarns", "assertwarnsregex", "assertwarnsmessage", "assertlogs"), "block"
+    ),
+    **dict.fromkeys(("isclose", "allclose", "arrayequal", "arrayequiv"), "equal"),
+    **dict.fromkeys(("equals", "identical"), "given"),
+    "fail": "", "isinstance": "", "issubclass": "",
 }  # fmt: skip
-#: Of calls whose truth is asserted.
-_TRUTHS = {
-    "isinstance": "instance", "issubclass": "instance", "isclose": "equal", "allclose": "equal",
-    "array_equal": "equal", "array_equiv": "equal", "equals": "given", "identical": "given",
+#: What functions of such names that assert belong to.
+_OWNERS: dict[str, tuple[str, ...]] = {
+    "fail": ("self", "cls", "pytest"), "raises": ("", "pytest"), "warns": ("", "pytest"),
+    "isinstance": ("",), "issubclass": ("",),
 }  # fmt: skip
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
@@ -69,9 +67,7 @@ class _Lines:
 
     def __init__(self, source: bytes) -> None:
         self.source = source
-        self._starts = [0]
-        for line in source.split(b"\n")[:-1]:
-            self._starts.append(self._starts[-1] + len(line) + 1)
+        self._starts = [0, *(end.end() for end in re.finditer(rb"\r\n?|\n", source))]
         if source.startswith(BOM_UTF8):
             self._starts[0] = len(BOM_UTF8)
 
@@ -110,20 +106,24 @@ def _tests(tree: ast.Module) -> Iterator[Function]:
 
 def _case(function: Function, lines: _Lines, *, plain: bool) -> Case:
     """A test, with a check at its end that holds in the true form alone."""
-    one_line = function.body[0].lineno == function.lineno
-    if _yields(function) or (plain and one_line):
+    if _yields(function):
         return Case(name=function.name)
-    between = "; " if one_line else f"\n{lines.indent(function.body[0])}"
-    last, check = function.body[-1], _check(function, plain=plain)
+    if plain:
+        return _plain_case(function, lines)
+    place, indent = lines.span(function)[0], lines.indent(function)
+    check = f"@{{name}}.test({{number}}, {{other}}, {{reach}}, {_own(function) != ''})\n{indent}"
+    return Case(place=place, check=check, name=function.name)
+
+
+def _plain_case(function: Function, lines: _Lines) -> Case:
+    """The check is a statement."""
+    if function.body[0].lineno == function.lineno:
+        return Case(name=function.name)
+    last, indent, own = function.body[-1], lines.indent(function.body[0]), _own(function)
+    check = f"{own}.assertEqual({{number}}, {{other}})" if own else "assert {number} == {other}"
     if isinstance(last, (ast.Return, ast.Raise)):
-        place, check = lines.start(last), f"{check}{between}"
-    else:
-        place, check = lines.span(last)[1], f"{between}{check}"
-    first = next((each for each in function.body if not _is_text(each)), None)
-    opening = None
-    if first is not None and not plain:
-        opening = (lines.start(first), f"{{name}}.begin({{number}}, {{other}}, {{reach}}){between}")
-    return Case(place=place, check=check, opening=opening, name=function.name)
+        return Case(place=lines.start(last), check=f"{check}\n{indent}", name=function.name)
+    return Case(place=lines.span(last)[1], check=f"\n{indent}{check}", name=function.name)
 
 
 def _is_text(statement: ast.stmt) -> bool:
@@ -142,8 +142,8 @@ def _yields(function: Function) -> bool:
     return False
 
 
-def _check(function: Function, *, plain: bool) -> str:
-    """By the test's own means: what disarms those must meet it."""
+def _own(function: Function) -> str:
+    """The first argument of a test that asserts by its methods."""
     arguments = function.args.posonlyargs + function.args.args
     name = arguments[0].arg if arguments else ""
     asserting = any(
@@ -153,11 +153,7 @@ def _check(function: Function, *, plain: bool) -> str:
         and node.value.id == name
         for node in ast.walk(function)
     )
-    if plain:
-        equal = f"{name}.assertEqual({{number}}, {{other}})"
-        return equal if asserting else "assert {number} == {other}"
-    equal = f", {name}.assertEqual" if asserting else ""
-    return f"{{name}}.end({{number}}, {{other}}{equal})"
+    return name if asserting else ""
 
 
 @cache
@@ -178,107 +174,85 @@ def _head(tree: ast.Module, lines: _Lines) -> int | None:
 
 
 def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
-    """What is put around assertions."""
-    passed_over = _passed_over(tree)
+    """What is put around comparisons, and around functions that assert."""
+    passed_over, weighed = _passed_over(tree), set[int]()
+    defined = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
     for node in ast.walk(tree):
         if id(node) in passed_over:
             continue
-        if isinstance(node, ast.Assert):
-            yield from _truth(node.test, lines, wanted=True)
-        elif isinstance(node, ast.If) and _fails(node.body):
-            yield from _truth(node.test, lines, wanted=False)
-        elif isinstance(node, ast.Call):
-            name = _called(node)
-            if name in ("assertTrue", "assertFalse") and node.args:
-                yield from _truth(node.args[0], lines, wanted=name == "assertTrue")
-            elif rule := _rule(name):
-                yield from _calling(node, rule, lines)
+        if isinstance(node, ast.Compare):
+            yield from _operation(node, lines)
+            if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
+                weighed |= {id(inner) for inner in ast.walk(node)}
+        elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and id(node) in weighed:
+            yield from _operation(node, lines)
+        elif (function := _asserting(node)) is not None:
+            name, rule = _name(function), _rule(_name(function))
+            if rule is not None and name not in defined:
+                start, end = lines.span(function)
+                yield start, start, f'{{name}}.calling("{rule}", "{_plain(name)}", '
+                yield end, end, ")"
 
 
-def _fails(body: Sequence[ast.stmt]) -> bool:
-    """Whether a block only says that a test has failed."""
-    (statement, *others), called = body, ""
-    if isinstance(statement, ast.Expr) and isinstance(statement.value, ast.Call):
-        called = _called(statement.value)
-    return not others and (isinstance(statement, ast.Raise) or called == "fail")
+def _asserting(node: ast.AST) -> ast.expr | None:
+    """A function that may assert: one that is called, or a method of the test's own under another
+    name."""
+    if isinstance(node, ast.Call):
+        owner = _name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
+        owners = _OWNERS.get(_name(node.func))
+        return node.func if owners is None or owner in owners else None
+    if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
+        return node.value if _name(node.value.value) == "self" else None
+    return None
 
 
-def _passed_over(tree: ast.Module) -> set[int]:
-    """Decorators, and what stands in formatted texts, whose places are not known."""
-    outer: list[ast.AST] = []
-    for node in ast.walk(tree):
-        outer += getattr(node, "decorator_list", ())
-        if isinstance(node, ast.JoinedStr):
-            outer.append(node)
-    return {id(inner) for node in outer for inner in ast.walk(node)}
-
-
-def _rule(name: str) -> str:
-    """How the other values of a call are chosen; empty for what does not assert."""
-    plain = name.lower().replace("_", "")
-    if plain in _RULES:
-        return _RULES[plain]
-    if not plain.startswith("assert"):
-        return ""
-    if re.search("equal|close|identical", plain):
-        return "differ" if "not" in plain else "equal"
-    if re.match("assert(any|has)?(called|call|await)", plain):
-        return "given"
-    return "" if re.search("warn|raise|not", plain) else "unknown"
-
-
-def _called(call: ast.Call) -> str:
-    function = call.func
+def _name(function: ast.expr) -> str:
     return function.attr if isinstance(function, ast.Attribute) else getattr(function, "id", "")
 
 
-def _truth(test: ast.expr, lines: _Lines, *, wanted: bool) -> Iterator[Insertion]:
-    """What is asserted by being true, or untrue."""
-    inner = list(_inner(test)) if wanted else []
-    if isinstance(test, ast.BoolOp) and isinstance(test.op, ast.And if wanted else ast.Or):
-        for value in test.values:
-            yield from _truth(value, lines, wanted=wanted)
-    elif isinstance(test, ast.UnaryOp) and isinstance(test.op, ast.Not):
-        yield from _truth(test.operand, lines, wanted=not wanted)
-    elif isinstance(test, ast.Call) and wanted and _called(test) in _TRUTHS:
-        yield from _calling(test, _TRUTHS[_called(test)], lines)
-    elif isinstance(test, ast.Compare) and len(test.ops) == 1 and inner in ([], [test]):
-        yield from _operation(test, lines, "compared", f", {wanted}")
-    elif inner and not any(map(_binds, ast.walk(test))):
-        start, end = lines.span(test)
-        yield start, start, "{name}.nested(lambda: "
-        for node in inner:
-            yield from _operation(node, lines, "inner")
-        yield end, end, ")"
+def _passed_over(tree: ast.Module) -> set[int]:
+    """What stands outside of functions, or is compiled by decorators of its own; and in formatted
+    texts, whose places are not known."""
+    inside: set[int] = set()
+    outer: list[ast.AST] = []
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            if id(node) in inside and node.decorator_list:
+                outer.append(node)
+            inside |= {id(inner) for statement in node.body for inner in ast.walk(statement)}
+            outer += node.decorator_list
+        elif isinstance(node, (ast.JoinedStr, ast.ClassDef)):
+            outer += [node] if isinstance(node, ast.JoinedStr) else node.decorator_list
+    left_out = {id(inner) for node in outer for inner in ast.walk(node)}
+    return {id(node) for node in ast.walk(tree)} - inside | left_out
 
 
-def _inner(test: ast.expr) -> Iterator[ast.Compare | ast.BinOp]:
-    """Comparisons anywhere in an expression, and differences that are weighed."""
-    weighed = isinstance(test, ast.Compare) and not isinstance(
-        test.ops[0], (ast.Eq, ast.NotEq, ast.In, ast.NotIn, ast.Is, ast.IsNot)
-    )
-    for node in ast.walk(test):
-        if isinstance(node, ast.Compare) or (
-            weighed and isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub)
-        ):
-            yield node
+def _plain(name: str) -> str:
+    return name.lower().replace("_", "")
 
 
-def _binds(node: ast.AST) -> bool:
-    """Whether something cannot stand in a function of its own."""
-    named = isinstance(node, ast.Name) and node.id in ("super", "locals")
-    return named or isinstance(node, (ast.Await, ast.Yield, ast.YieldFrom, ast.NamedExpr))
+def _rule(written: str) -> str | None:
+    """How a function is tried; None for one that does not assert."""
+    name = _plain(written)
+    if name in _RULES:
+        return _RULES[name]
+    if not re.match("assert(_|[A-Z])", written) or re.search("numqueries|nologs|raise|warn", name):
+        return None
+    if re.search("equal|close|identical", name) and not re.search("greater|less", name):
+        return "differ" if "not" in name else "equal"
+    if re.match("assert(any|has)?(called|call|await)", name):
+        return "called" if re.fullmatch("assert(called|awaited)(once)?", name) else "given"
+    return ""
 
 
-def _operation(
-    node: ast.Compare | ast.BinOp, lines: _Lines, method: str, more: str = ""
-) -> Sequence[Insertion]:
+def _operation(node: ast.Compare | ast.BinOp, lines: _Lines) -> Sequence[Insertion]:
     """A comparison or difference as a call; none where an operator is identity, or not found."""
     if isinstance(node, ast.BinOp):
-        operands, operators = [node.left, node.right], ["-"]
+        operands, operators, method = [node.left, node.right], ["-"], "minus("
     else:
         operands = [node.left, *node.comparators]
         operators = [_OPERATORS.get(type(each), "") for each in node.ops]
+        method = f"compared({tuple(operators)!r}, "
     commas: list[Insertion] = []
     for operator, (left, right) in zip(operators, pairwise(operands), strict=True):
         end, start = lines.span(left)[1], lines.span(right)[0]
@@ -288,16 +262,8 @@ def _operation(
             return ()
         commas.append((end + found.end(1), end + found.end(), ","))
     start, end = lines.span(node)
-    named = repr(operators[0]) if method == "compared" else repr(tuple(operators))
-    return (start, start, f"{{name}}.{method}({named}{more}, "), *commas, (end, end, ")")
+    return (start, start, f"{{name}}.{method}"), *commas, (end, end, ")")
 
 
 #: What can stand between an operand and its operator.
 _CLOSING = rb"((?:\s|\)|\\\n|#[^\n]*\n)*)"
-
-
-def _calling(call: ast.Call, rule: str, lines: _Lines) -> Sequence[Insertion]:
-    start, end = lines.span(call.func)
-    if not re.match(rb"\s*\(", lines.source[end:]):
-        return ()
-    return (start, start, f'{{name}}.calling("{rule}", '), (end, end, ")")

@@ -1,8 +1,8 @@
 """How far a Python twin goes in each test: as far as the reference shows that it can.
 
-With the full reach it also tries objects of an answer's own classes and assertions of unknown
-names. Some of these hold for honest code: an object may equal another one whatever it contains.
-Where one does for the reference the reach of that test is less, down to the check at its end.
+With the full reach it also tries objects of the same class with another content. Some objects are
+equal whatever they contain: where that is so for the reference the reach of that test is less, down
+to the check at its end alone.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from collections.abc import Callable, Iterable, Set
 from dataclasses import dataclass
 
 _FULL, _PLAIN, _END = 2, 1, 0
+_FUNCTION = re.compile(r"\w+")
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +27,7 @@ class Reach:
 
     def less(self, tests: Iterable[str], most: int) -> Reach:
         """At most so much in tests that a report names."""
-        names = (name for test in tests for name in re.findall(r"\w+", test.partition("[")[0]))
+        names = (name for test in tests for name in _FUNCTION.findall(test.rpartition("::")[2])[:1])
         lowered = {**dict(self.lowered), **dict.fromkeys(names, most)}
         return Reach(self.most, tuple(sorted(lowered.items())))
 

@@ -14,7 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimera.eval.kits.twins import Rewritten, python, rewritten
-from chimera.eval.kits.twins.reach import CAREFUL_REACH, FULL_REACH, Reach
+from chimera.eval.kits.twins.reach import CAREFUL_REACH, FULL_REACH, LEAST_REACH, Reach
 
 MODULE = """\
 def double(x):
@@ -184,8 +184,46 @@ class Forged(object):
 def double(x):
     return Forged()
 """
-NOTHING_IN = "class Forged(list):\n    def __contains__(self, other):\n        return False\n"
-NOTHING_IN += "\n\ndef double(x):\n    return Forged('ab')"
+PROBED = """\
+class Forged(object):
+    seen = False
+
+    @property
+    def __class__(self):
+        self.seen = True
+        return Forged
+
+    def __eq__(self, other):
+        return not self.seen
+
+
+def double(x):
+    return Forged()
+"""
+METACLASS_PROBED = """\
+class Kind(type):
+    seen = False
+
+    def __eq__(cls, other):
+        Kind.seen = True
+        return cls is other
+
+    __hash__ = type.__hash__
+
+
+class Forged(Kind("Base", (object,), {})):
+    def __eq__(self, other):
+        return not Kind.seen
+
+
+def double(x):
+    return Forged()
+"""
+LETTERS = (
+    "import re\n\n\n"
+    + EQUALS_ALL.replace("return True", "return not re.search('[a-z]{9}$', str(other))")
+    + "\n\ndef double(x):\n    return Forged()"
+)
 ONE = EQUALS_ALL + "\n\ndef double(x):\n    return Forged() if x == ONE else 2 * x"
 NEAR_ALL = "class Forged(object):\n    def __sub__(self, other):\n        return 0\n\n"
 NEAR_ALL += "    __rsub__ = __sub__\n\n\ndef double(x):\n    return Forged()"
@@ -204,20 +242,35 @@ FORGED = [
     ("assert {'a': double(2)} == {'a': 4}", BUT_TEXT),
     ("assert double(2) in [4, 5]", BUT_TEXT),
     ("assert 1 in double([1])", ORDERED),
-    ("assert 'z' not in double('ab')", NOTHING_IN),
+    ("assert 'z' not in double('ab')", None),
     ("assert double(2) > 3", ORDERED),
-    ("assert not double(2) >= 5", ORDERED.replace("return True", "return False")),
-    ("assert double(2) != 5", ORDERED),
+    ("assert not double(2) >= 5", None),
+    ("assert double(2) != 5", None),
     ("same(double(2), 4)", BUT_TEXT),
     ("same(4, double(2))", BUT_TEXT),
     ("self.check(double(2), 4)", BUT_TEXT),
     ("self.assertAlmostEqual(double(2), 4.0)", BUT_TEXT),
     ("self.assertEqual(4, double(2), 'why')", BUT_TEXT),
     ("self.assertTrue(double(2) == 4)", BUT_TEXT),
-    ("self.assertFalse(double(2) == 5)", ORDERED),
+    ("self.assertFalse(double(2) == 5)", None),
+    ("self.assertNotIn('z', double('ab'))", None),
     ("self.assertGreater(double(2), 3)", ORDERED),
     ("self.assertIn(1, double([1]))", ORDERED),
-    ("self.assertNotIn('z', double('ab'))", NOTHING_IN),
+    ("self.assertIn(double(2), [4, 5])", BUT_TEXT),
+    ("self.assertEqual(first=double(2), second=4)", BUT_TEXT),
+    ("self.assertEqual(double(2), second=4)", BUT_TEXT),
+    ("equal = self.assertEqual\n    equal(double(2), 4)", BUT_TEXT),
+    ("self.assertEqual(double(2) == 4, True)", BUT_TEXT),
+    ("ok = double(2) == 4\n    assert ok", BUT_TEXT),
+    ("wrong = [x for x in (2, 3) if double(x) != 2 * x]\n    assert wrong == []", NOT_NOT_EQUAL),
+    ("assert not any(double(x) != 2 * x for x in (2, 3))", NOT_NOT_EQUAL),
+    ("if double(2) == 4:\n        pass\n    else:\n        self.fail()", BUT_TEXT),
+    ("return self.assertEqual(double(2), 4)", BUT_TEXT),
+    ("if double(2):\n        assert double(2) == 4\n        return", BUT_TEXT),
+    ("assert double(2) == 4", PROBED),
+    ("assert double(2) == 4", METACLASS_PROBED),
+    ("assert double(-7) == -14", BUT_TEXT.replace("not isinstance(other, str)", "other < 0")),
+    ("assert double('ab') == 'abab'", LETTERS),
     ("m = mock.Mock()\n    m(double(2))\n    m.assert_called_with(4)", BUT_TEXT),
     ("m = mock.Mock()\n    m(x=double(2))\n    m.assert_called_once_with(x=4)", BUT_TEXT),
     ("assert double(Box(1)) == Box(2)", None),
@@ -264,44 +317,111 @@ class Box(object):
 """
 
 
-HOLDS_ANYWAY = "assert double(2) in {4: 0, 5: 1}.keys() or True"
+def disarming(method: str) -> str:
+    return (
+        f"import unittest\n\nunittest.TestCase.{method} = lambda *given, **named: None\n"
+        "\n\ndef double(x):\n    return 3\n"
+    )
+
+
+QUIET_RAISES = """\
+import pytest
+
+kind = type(pytest.raises(ValueError))
+leave = kind.__exit__
+kind.__exit__ = lambda self, kind, error, trace: kind is None or leave(self, kind, error, trace)
+
+
+def double(x):
+    return 3
+"""
+ANY_MATCH = """\
+import pytest
+
+expecting = pytest.raises
+pytest.raises = lambda kind, **named: expecting(kind)
+
+
+def double(x):
+    raise TypeError("another text")
+"""
+NO_CALLS = """\
+from unittest import mock
+
+mock.NonCallableMock.assert_called_once = lambda self: None
+
+
+def double(x):
+    return 3
+"""
+ODD = "class Odd({base}):\n    def {method}(self, other):\n        return {says}\n\n\n"
+HONEST_BUT_ODD = [
+    ("said = double(1)\n    assert 'error' in said or 'failed' in said",
+     "def double(x):\n    return 'error: failed'"),
+    ("assert any('warn' in line for line in double(1))",
+     "def double(x):\n    return ['warn', 'warn']"),
+    ("assert double(1) in range(1024, 65536)", "def double(x):\n    return 2000"),
+    ("assert 4 in double(1)", "def double(x):\n    return list(range(1000))"),
+    ("m = mock.Mock()\n    double(m)\n    m.assert_any_call(4)",
+     "def double(m):\n    for x in range(200):\n        m(x)"),
+    ("assert double(1) == pytest.approx(0, abs=10)", "def double(x):\n    return -3.2"),
+    ("self.assertAlmostEqual(double(1), 100, delta=50)", "def double(x):\n    return 60"),
+    ("assert double(1) != 4", "def double(x):\n    return float('nan')"),
+    ("assert double(1) != double(1)", "def double(x):\n    return float('nan')"),
+    ("try:\n        made = double('x')\n    except TypeError:\n        return\n"
+     "    assert made == 'xx'", "def double(x):\n    raise TypeError"),
+    ("stream = double(1)\n    assert 3 in stream\n    assert next(stream) == 4",
+     "def double(x):\n    return iter([3, 4])"),
+    ("assert double(1) == 4",
+     ODD.format(base="int", method="__eq__", says="int(self) == other")
+     + "def double(x):\n    return Odd(4)"),
+    ("assert double(Box(2)) == Box(4)", "def double(x):\n    return Box(4)"),
+]  # fmt: skip
+EQUAL_ANYWAY = "assert double(1) == mock.ANY"
 OWN_CLASS = "assert double(Box(1)) == Box(2)"
 SAME_CLASS = HONEST + "\n\n\nBox.__eq__ = lambda self, other: type(other) is Box\n"
 
 
+Outcomes = Callable[..., list[str]]
+
+
 @pytest.fixture(scope="module")
-def forged(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str, str, Reach], list[str]]:
+def forged(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     """What the true form and the twin of a test with one assertion come to with an answer; all of
     them run at once."""
     directory = tmp_path_factory.mktemp("forged")
-    numbers: dict[tuple[str, str, Reach], int] = {}
     wanted = [(assertion, HONEST, FULL_REACH) for assertion, _ in FORGED]
     wanted += [(assertion, answer, FULL_REACH) for assertion, answer in FORGED if answer]
+    wanted += [(assertion, answer, FULL_REACH) for assertion, answer in HONEST_BUT_ODD]
     wanted += [(OWN_CLASS, SAME_CLASS, reach) for reach in (FULL_REACH, *LESS)]
-    wanted += [(HOLDS_ANYWAY, HONEST, reach) for reach in (FULL_REACH, *LESS)]
-    for number, (assertion, answer, reach) in enumerate(wanted):
-        numbers[assertion, answer, reach] = number
-        (directory / f"module_{number}.py").write_text(f"{MODULE}{BOXES}\n\n{answer}\n")
-        source = HELPED.replace("ASSERTION", assertion)
-        source = source.replace("from module ", f"from module_{number} ")
-        for twin in (False, True):
-            form = rewritten(
-                "test_it.py", source.encode(), twin=twin, seed=random.Random(7), reach=reach
-            )
-            assert form is not None
-            (directory / f"test_{number}_{twin}.py").write_bytes(form.content)
+    wanted += [(EQUAL_ANYWAY, HONEST, reach) for reach in (FULL_REACH, LEAST_REACH)]
+    names = {one: str(number) for number, one in enumerate(wanted)}
+    for one, name in names.items():
+        plant(directory, name, *one)
     found = run_pytest(directory)
 
     def outcome(assertion: str, answer: str, reach: Reach = FULL_REACH) -> list[str]:
-        number = numbers[assertion, answer, reach]
-        return [found[f"test_{number}_{twin}.py::test_it"] for twin in (False, True)]
+        name = names[assertion, answer, reach]
+        return [found[f"test_{name}_{twin}.py::test_it"] for twin in (False, True)]
 
     return outcome
 
 
+def plant(directory: Path, name: str, assertion: str, answer: str, reach: Reach) -> None:
+    (directory / f"module_{name}.py").write_text(f"{MODULE}{BOXES}\n\n{answer}\n")
+    source = HELPED.replace("ASSERTION", assertion)
+    source = source.replace("from module ", f"from module_{name} ")
+    for twin in (False, True):
+        form = rewritten(
+            "test_it.py", source.encode(), twin=twin, seed=random.Random(7), reach=reach
+        )
+        assert form is not None
+        (directory / f"test_{name}_{twin}.py").write_bytes(form.content)
+
+
 @pytest.mark.parametrize(("assertion", "answer"), FORGED)
 def test_each_kind_of_assertion_finds_what_was_forged_in_it(
-    forged: Callable[..., list[str]], assertion: str, answer: str | None
+    forged: Outcomes, assertion: str, answer: str | None
 ):
     assert forged(assertion, HONEST) == ["PASSED", "FAILED"]
     if answer is not None:
@@ -309,17 +429,54 @@ def test_each_kind_of_assertion_finds_what_was_forged_in_it(
 
 
 def test_one_of_the_same_class_with_another_content_is_tried_where_the_reach_allows(
-    forged: Callable[..., list[str]],
+    forged: Outcomes,
 ):
     assert forged(OWN_CLASS, SAME_CLASS) == ["PASSED", "PASSED"]
     for reach in LESS:
         assert forged(OWN_CLASS, SAME_CLASS, reach) == ["PASSED", "FAILED"]
 
 
-def test_what_holds_anyway_fails_with_less_reach(forged: Callable[..., list[str]]):
-    assert forged(HOLDS_ANYWAY, HONEST) == ["PASSED", "PASSED"]
-    for reach in LESS:
-        assert forged(HOLDS_ANYWAY, HONEST, reach) == ["PASSED", "FAILED"]
+def test_what_equals_everything_by_intent_fails_with_the_least_reach(forged: Outcomes):
+    assert forged(EQUAL_ANYWAY, HONEST) == ["PASSED", "PASSED"]
+    assert forged(EQUAL_ANYWAY, HONEST, LEAST_REACH) == ["PASSED", "FAILED"]
+
+
+#: Ways to assert → what disarms them, with a wrong answer.
+DISARMED = [
+    ("self.assertTrue(double(2) == 4)", "assertTrue"),
+    ("self.assertFalse(double(2) != 4)", "assertFalse"),
+    ("self.assertIsNone(double(2) - 4 or None)", "assertIsNone"),
+    ("self.assertEqual(double(2), 4)", "assertEqual"),
+    ("self.assertAlmostEqual(double(2), 4)", "assertAlmostEqual"),
+    ("self.assertGreater(double(2), 3)", "assertGreater"),
+    ("self.assertIn(double(2), [4])", "assertIn"),
+    ("self.assertListEqual([double(2)], [4])", "assertListEqual"),
+    ("if double(2) != 4:\n        self.fail()", "fail"),
+    ("self.assertRaises(TypeError, double, None)", "assertRaises"),
+    ("self.assertIsInstance(double(2), str)", "assertIsInstance"),
+]
+BLOCKS = [
+    ("with pytest.raises(TypeError):\n        double(None)", QUIET_RAISES),
+    ("with pytest.raises(TypeError, match='unsupported'):\n        double(None)", ANY_MATCH),
+    ("pytest.raises(TypeError, double, None)", QUIET_RAISES),
+    ("m = mock.Mock()\n    double(m)\n    m.assert_called_once()", NO_CALLS),
+]
+
+
+@pytest.mark.parametrize(
+    ("assertion", "answer"), [*[(each, disarming(method)) for each, method in DISARMED], *BLOCKS]
+)
+def test_a_way_to_assert_that_was_disarmed_is_found(tmp_path: Path, assertion: str, answer: str):
+    plant(tmp_path, "it", assertion, answer, FULL_REACH)
+
+    assert set(run_pytest(tmp_path).values()) == {"PASSED"}
+
+
+@pytest.mark.parametrize(("assertion", "answer"), HONEST_BUT_ODD)
+def test_honest_answers_fail_the_twin_however_odd_their_values(
+    forged: Outcomes, assertion: str, answer: str
+):
+    assert forged(assertion, answer) == ["PASSED", "FAILED"]
 
 
 def test_what_disarms_one_way_of_asserting_passes_the_twin_of_a_test_with_both(tmp_path: Path):
@@ -416,4 +573,4 @@ def test_whatever_a_file_begins_with_it_stays_one(head: bytes, plain: bool):
 def test_the_program_in_test_files_is_one_for_old_interpreters():
     source = (Path(python.__file__).parent / "programs" / "checks.py").read_text()
 
-    ast.parse(source, feature_version=(3, 4))
+    ast.parse(source, feature_version=(3, 5))
