@@ -14,8 +14,8 @@ end fails. What cannot be written so (blocks, nested functions, what a test retu
 expectation of a test, the one that the choice falls on. In Go no value can equal what it is not,
 and all conditions are turned around.
 
-In Python each assertion is tried with other values while the test runs, whichever side of it is the
-expected one, and the check at the test's end fails unless one of these tries held.
+In Python both forms do the same but for a check at each test's end, which fails in the twin unless
+something was forged before: see `programs/checks.py`.
 """
 
 from __future__ import annotations
