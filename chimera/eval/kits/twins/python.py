@@ -9,8 +9,9 @@ from __future__ import annotations
 
 import ast
 import re
+import unittest
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache
 from itertools import pairwise
 from pathlib import Path
@@ -19,28 +20,25 @@ from chimera.eval.kits.twins.cases import Case, Insertion
 
 Function = ast.FunctionDef | ast.AsyncFunctionDef
 
-#: How a function that asserts is tried, by its name in lower case without underscores; those that
-#: have no rule are only called with what must fail.
+#: How well-known functions that assert are tried, by their names in lower case without underscores;
+#: those without a rule are only called with what must fail.
 _RULES = {
-    "assertgreater": "order", "assertless": "order",
-    "assertin": "member", "assertcontains": "second", "assertredirects": "second",
-    **dict.fromkeys(
-        ("raises", "assertraises", "assertraisesmessage", "assertraisesregex",
-         "assertraisesregexp"),
-        "raises",
-    ),
-    **dict.fromkeys(
-        ("warns", "assertwarns", "assertwarnsregex", "assertwarnsmessage", "assertlogs"), "block"
-    ),
+    "assertin": "in", "assertgreater": ">", "assertless": "<", "assertgreaterequal": ">=",
+    "assertlessequal": "<=", "fail": "", "isinstance": "", "issubclass": "",
+    **dict.fromkeys(("raises", "assertraises", "assertraisesregex", "assertraisesregexp"),
+                    "raises"),
+    **dict.fromkeys(("warns", "assertwarns", "assertwarnsregex", "assertlogs"), "block"),
     **dict.fromkeys(("isclose", "allclose", "arrayequal", "arrayequiv"), "equal"),
-    **dict.fromkeys(("equals", "identical"), "given"),
-    "fail": "", "isinstance": "", "issubclass": "",
+    **dict.fromkeys(("assertcalled", "assertcalledonce", "assertawaited", "assertawaitedonce"),
+                    "called"),
+    **dict.fromkeys(("assertcalledwith", "assertcalledoncewith", "assertanycall", "asserthascalls",
+                     "assertawaitedwith", "assertawaitedoncewith"), "given"),
 }  # fmt: skip
-#: What functions of such names that assert belong to.
-_OWNERS: dict[str, tuple[str, ...]] = {
-    "fail": ("self", "cls", "pytest"), "raises": ("", "pytest"), "warns": ("", "pytest"),
-    "isinstance": ("",), "issubclass": ("",),
-}  # fmt: skip
+#: Modules whose functions are tried.
+_KNOWN = frozenset({"math", "numpy", "numpy.testing", "pandas.testing", "pytest", "unittest"})
+_METHODS = frozenset(dir(unittest.TestCase)) | {"assertItemsEqual", "assertEquals", "assert_"}
+_BUILTIN = frozenset({"isinstance", "issubclass"})
+_MOCKED = frozenset(name for name, rule in _RULES.items() if rule in ("called", "given"))
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "not in",
@@ -111,7 +109,7 @@ def _case(function: Function, lines: _Lines, *, plain: bool) -> Case:
     if plain:
         return _plain_case(function, lines)
     place, indent = lines.span(function)[0], lines.indent(function)
-    check = f"@{{name}}.test({{number}}, {{other}}, {{reach}}, {_own(function) != ''})\n{indent}"
+    check = f"@{{name}}.test({{number}}, {{other}}, {{reach}})\n{indent}"
     return Case(place=place, check=check, name=function.name)
 
 
@@ -119,8 +117,8 @@ def _plain_case(function: Function, lines: _Lines) -> Case:
     """The check is a statement."""
     if function.body[0].lineno == function.lineno:
         return Case(name=function.name)
-    last, indent, own = function.body[-1], lines.indent(function.body[0]), _own(function)
-    check = f"{own}.assertEqual({{number}}, {{other}})" if own else "assert {number} == {other}"
+    last, indent = function.body[-1], lines.indent(function.body[0])
+    check = "assert {number} == {other}"
     if isinstance(last, (ast.Return, ast.Raise)):
         return Case(place=lines.start(last), check=f"{check}\n{indent}", name=function.name)
     return Case(place=lines.span(last)[1], check=f"\n{indent}{check}", name=function.name)
@@ -142,20 +140,6 @@ def _yields(function: Function) -> bool:
     return False
 
 
-def _own(function: Function) -> str:
-    """The first argument of a test that asserts by its methods."""
-    arguments = function.args.posonlyargs + function.args.args
-    name = arguments[0].arg if arguments else ""
-    asserting = any(
-        isinstance(node, ast.Attribute)
-        and node.attr.startswith("assert")
-        and isinstance(node.value, ast.Name)
-        and node.value.id == name
-        for node in ast.walk(function)
-    )
-    return name if asserting else ""
-
-
 @cache
 def _program() -> str:
     text = (Path(__file__).parent / "programs" / "checks.py").read_text("utf-8")
@@ -174,33 +158,64 @@ def _head(tree: ast.Module, lines: _Lines) -> int | None:
 
 
 def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
-    """What is put around comparisons, and around functions that assert."""
-    passed_over, weighed = _passed_over(tree), set[int]()
-    defined = {node.name for node in ast.walk(tree) if isinstance(node, Function)}
+    """What is put around comparisons, and around well-known functions that assert."""
+    passed_over, demanded, weighed = _passed_over(tree), _demanded(tree), set[int]()
+    modules = _modules(tree)
     for node in ast.walk(tree):
         if id(node) in passed_over:
             continue
         if isinstance(node, ast.Compare):
-            yield from _operation(node, lines)
+            yield from _operation(node, lines, demanded=id(node) in demanded)
             if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
                 weighed |= {id(inner) for inner in ast.walk(node)}
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and id(node) in weighed:
             yield from _operation(node, lines)
-        elif (function := _asserting(node)) is not None:
-            name, rule = _name(function), _rule(_name(function))
-            if rule is not None and name not in defined:
-                start, end = lines.span(function)
-                yield start, start, f'{{name}}.calling("{rule}", "{_plain(name)}", '
+        else:
+            function = _asserting(node)
+            rule = None if function is None else _rule(function, modules)
+            if function is not None and rule is not None:
+                (start, end), plain = lines.span(function), _plain(_name(function))
+                yield start, start, f'{{name}}.calling("{rule}", "{plain}", '
                 yield end, end, ")"
 
 
+def _demanded(tree: ast.Module) -> set[int]:
+    """Expressions of which the truth is asked, rather than what they return."""
+    asked: list[ast.expr] = []
+    for node in ast.walk(tree):
+        if isinstance(node, (ast.Assert, ast.If, ast.While, ast.IfExp)):
+            asked.append(node.test)
+        elif isinstance(node, ast.comprehension):
+            asked += node.ifs
+        elif isinstance(node, ast.Call) and _name(node.func) in ("assertTrue", "assertFalse"):
+            asked += node.args[:1]
+    for node in asked:
+        if isinstance(node, ast.BoolOp):
+            asked += node.values
+        elif isinstance(node, ast.UnaryOp) and isinstance(node.op, ast.Not):
+            asked.append(node.operand)
+    return {id(node) for node in asked}
+
+
+def _modules(tree: ast.Module) -> dict[str, str]:
+    """The modules that names stand for, or that they come from, by imports anywhere in a file."""
+    found = {"pytest": "pytest"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            for each in node.names:
+                found[each.asname or each.name] = each.name
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            for each in node.names:
+                inner = f"{node.module}.{each.name}"
+                name = each.asname or each.name
+                found[name] = inner if inner in _KNOWN else f"{node.module}:"
+    return found
+
+
 def _asserting(node: ast.AST) -> ast.expr | None:
-    """A function that may assert: one that is called, or a method of the test's own under another
-    name."""
+    """A function that is called, or a method of the test's own that is given another name."""
     if isinstance(node, ast.Call):
-        owner = _name(node.func.value) if isinstance(node.func, ast.Attribute) else ""
-        owners = _OWNERS.get(_name(node.func))
-        return node.func if owners is None or owner in owners else None
+        return node.func
     if isinstance(node, ast.Assign) and isinstance(node.value, ast.Attribute):
         return node.value if _name(node.value.value) == "self" else None
     return None
@@ -231,28 +246,41 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def _rule(written: str) -> str | None:
-    """How a function is tried; None for one that does not assert."""
-    name = _plain(written)
-    if name in _RULES:
-        return _RULES[name]
-    if not re.match("assert(_|[A-Z])", written) or re.search("numqueries|nologs|raise|warn", name):
+def _rule(function: ast.expr, modules: Mapping[str, str]) -> str | None:
+    """How a function is tried; None for one that does not assert, or is not known. Of those that
+    other modules bring, only some can be told by their names."""
+    name = _name(function)
+    plain = _plain(name)
+    if isinstance(function, ast.Attribute):
+        owner = ast.unparse(function.value)
+        own = owner in ("self", "cls") and name in _METHODS
+        source = modules.get(owner, modules.get(owner.partition(".")[0]) and owner)
+    else:
+        own, source = name in _BUILTIN, modules.get(name, "").removesuffix(":") or None
+    known = own or plain in _MOCKED or source in _KNOWN
+    if not known and source is None:
         return None
-    if re.search("equal|close|identical", name) and not re.search("greater|less", name):
-        return "differ" if "not" in name else "equal"
-    if re.match("assert(any|has)?(called|call|await)", name):
-        return "called" if re.fullmatch("assert(called|awaited)(once)?", name) else "given"
-    return ""
+    if plain in _RULES and (known or plain == "raises"):
+        return _RULES[plain]
+    if plain.startswith("assert") and re.search("(equal|close|identical)s?$", plain):
+        unlike = re.search("not|greater|less", plain)
+        return ("equal" if known else "alike") if not unlike else "differ" if own else None
+    return "" if own else None
 
 
-def _operation(node: ast.Compare | ast.BinOp, lines: _Lines) -> Sequence[Insertion]:
-    """A comparison or difference as a call; none where an operator is identity, or not found."""
+def _operation(
+    node: ast.Compare | ast.BinOp, lines: _Lines, *, demanded: bool = False
+) -> Sequence[Insertion]:
+    """A comparison or difference as a call; none where an operator is identity, or not found, or
+    where what follows in a chain might not have been asked."""
     if isinstance(node, ast.BinOp):
         operands, operators, method = [node.left, node.right], ["-"], "minus("
     else:
         operands = [node.left, *node.comparators]
         operators = [_OPERATORS.get(type(each), "") for each in node.ops]
-        method = f"compared({tuple(operators)!r}, "
+        method = f"compared({tuple(operators)!r}, {demanded}, "
+        if not all(isinstance(each, (ast.Name, ast.Constant)) for each in operands[2:]):
+            return ()
     commas: list[Insertion] = []
     for operator, (left, right) in zip(operators, pairwise(operands), strict=True):
         end, start = lines.span(left)[1], lines.span(right)[0]

@@ -85,7 +85,9 @@ def outcomes(tmp_path: Path, source: str, module: str = MODULE) -> dict[str, str
 
 def run_pytest(directory: Path) -> dict[str, str]:
     command = [sys.executable, "-m", "pytest", "-q", "-rA", "-p", "no:cacheprovider", "."]
-    done = subprocess.run(command, cwd=directory, capture_output=True, text=True, check=False)
+    done = subprocess.run(
+        command, cwd=directory, capture_output=True, text=True, check=False, timeout=120
+    )
     words = ("PASSED", "FAILED", "ERROR")
     found = [line.split()[:2] for line in done.stdout.splitlines() if line.startswith(words)]
     return {name: status for status, name in found}
@@ -150,6 +152,11 @@ import pytest
 from module import Box, EqualsAll, double
 
 TABLE = {2: 4}
+
+
+def assert_positive(number):
+    if isinstance(number, int) and number <= 0:
+        raise ValueError
 
 
 def same(left, right):
@@ -271,6 +278,17 @@ FORGED = [
     ("assert double(2) == 4", METACLASS_PROBED),
     ("assert double(-7) == -14", BUT_TEXT.replace("not isinstance(other, str)", "other < 0")),
     ("assert double('ab') == 'abab'", LETTERS),
+    ("assert dict(a=1, b=double(2)) == dict(a=1, b=4)", BUT_TEXT),
+    ("from collections import OrderedDict, deque\n"
+     "    assert deque([1, double(2)]) == deque([1, 4])\n"
+     "    assert OrderedDict(a=1) == dict(a=1)", BUT_TEXT),
+    ("from collections import defaultdict\n"
+     "    assert defaultdict(int, a=1, b=double(2)) == {'a': 1, 'b': 4}", BUT_TEXT),
+    ("assert list(range(60)) + [[[[[[double(2)]]]]]] == list(range(60)) + [[[[[[4]]]]]]", BUT_TEXT),
+    ("self.assertEqual([1, double(2)], [1, 4])", BUT_TEXT),
+    ("self.assertGreaterEqual(double(2), 4)\n    self.assertLessEqual(double(2), 4)",
+     "class Forged(object):\n    __ge__ = __le__ = lambda self, other: True\n\n\n"
+     "def double(x):\n    return Forged()"),
     ("m = mock.Mock()\n    m(double(2))\n    m.assert_called_with(4)", BUT_TEXT),
     ("m = mock.Mock()\n    m(x=double(2))\n    m.assert_called_once_with(x=4)", BUT_TEXT),
     ("assert double(Box(1)) == Box(2)", None),
@@ -355,6 +373,68 @@ def double(x):
     return 3
 """
 ODD = "class Odd({base}):\n    def {method}(self, other):\n        return {says}\n\n\n"
+RATIO = """\
+class Ratio(object):
+    def __init__(self, over, under):
+        self.over, self.under = over, under
+
+    def __eq__(self, other):
+        return isinstance(other, Ratio) and self.over * other.under == other.over * self.under
+
+
+def double(x):
+    return Ratio(1, 2)
+"""
+MODULO = """\
+class Weekday(object):
+    def __init__(self, number):
+        self.number = number
+
+    def __eq__(self, other):
+        other = getattr(other, "number", other)
+        return isinstance(other, int) and (self.number - other) % 7 == 0
+
+
+double = Weekday
+"""
+ITERATOR = """\
+class Numbers(object):
+    number = 3
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        self.number += 1
+        return self.number
+
+
+def double(x):
+    return Numbers()
+"""
+RECORDER = """\
+class Field(object):
+    def __init__(self):
+        self.asked = []
+
+    def __eq__(self, other):
+        self.asked.append(other)
+        return Condition(other)
+
+    __lt__ = __le__ = __gt__ = __ge__ = __eq__
+
+
+class Condition(object):
+    def __init__(self, value):
+        self.value = value
+
+    def __str__(self):
+        return str(self.value)
+
+
+def double(x):
+    return Field()
+"""
 HONEST_BUT_ODD = [
     ("said = double(1)\n    assert 'error' in said or 'failed' in said",
      "def double(x):\n    return 'error: failed'"),
@@ -376,6 +456,20 @@ HONEST_BUT_ODD = [
      ODD.format(base="int", method="__eq__", says="int(self) == other")
      + "def double(x):\n    return Odd(4)"),
     ("assert double(Box(2)) == Box(4)", "def double(x):\n    return Box(4)"),
+    ("assert double(1) == double(1)", RATIO),
+    ("assert double(3) == 3\n    assert 10 == double(3)", MODULO),
+    ("stream = double(1)\n    assert 4 in stream\n    assert 5 in stream", ITERATOR),
+    ("found = double(1) == 5\n    assert str(found) == '5'", RECORDER),
+    ("found = double(1)\n    kept = found > 5\n    assert found.asked == [5]", RECORDER),
+    ("assert len(double(1) - {'x'}) <= 2",
+     "import enum\n\n\nclass Kind(str, enum.Enum):\n    A = 'a'\n    B = 'b'\n"
+     "\n\ndef double(x):\n    return set(Kind)"),
+    ("assert double(150) == double(100)",
+     "class Percent(int):\n    def __new__(cls, value):\n"
+     "        return int.__new__(cls, min(value, 100))\n\n\ndouble = Percent"),
+    ("said, i = double('ab'), -1\n    if 0 <= i < said.index('x'):\n        raise ValueError",
+     "def double(x):\n    return x"),
+    ("assert_positive(double(1))", "def double(x):\n    return 2"),
 ]  # fmt: skip
 EQUAL_ANYWAY = "assert double(1) == mock.ANY"
 OWN_CLASS = "assert double(Box(1)) == Box(2)"
@@ -574,3 +668,59 @@ def test_the_program_in_test_files_is_one_for_old_interpreters():
     source = (Path(python.__file__).parent / "programs" / "checks.py").read_text()
 
     ast.parse(source, feature_version=(3, 5))
+
+
+MOCKED = """\
+from unittest import mock
+
+import module
+import pytest
+
+
+@mock.patch("module.double")
+def test_mock(double):
+    module.double(2)
+    double.assert_called_once_with(2)
+
+
+@pytest.fixture
+def box():
+    return mock.Mock()
+
+
+def test_fixture(box):
+    box(1)
+    box.assert_called_with(1)
+
+
+class TestOwn:
+    def assertDoubles(self, x):
+        assert module.double(x) == 2 * x
+
+    def test_helper(self):
+        self.assertDoubles(3)
+
+
+class TestMore(TestOwn):
+    def test_helper(self):
+        super().test_helper()
+        assert module.double(1) == 2
+"""
+
+
+@pytest.mark.parametrize("plain", [False, True])
+def test_what_asserts_need_not_be_a_test_case(tmp_path: Path, plain: bool):
+    names = ["test_mock", "test_fixture", "TestOwn::test_helper", "TestMore::test_helper"]
+    for twin, status in ((False, "PASSED"), (True, "FAILED")):
+        form = rewritten(
+            "test_it.py", MOCKED.encode(), twin=twin, seed=random.Random(7), plain=plain
+        )
+        assert form is not None
+        assert outcomes(tmp_path, form.content.decode()) == dict.fromkeys(names, status)
+
+
+def test_a_test_that_calls_another_is_tried_to_its_end(tmp_path: Path):
+    answer = MODULE.replace("return 2 * x", "return EqualsAll() if x == 1 else 2 * x")
+    _, twin = both(MOCKED)
+
+    assert outcomes(tmp_path, twin, answer)["TestMore::test_helper"] == "PASSED"

@@ -4,10 +4,10 @@ Whatever it does it does in the true run and in the twin alike, so that nothing 
 apart; what it has found counts at the end of each test, which fails in a twin unless something was
 forged.
 
-Objects whose class is written in Python can lie. Where one takes part in a comparison it is first
-compared with other values, far from the true one, and none of these may be equal too. Functions
-that assert are first called with what must fail. Honest code never meets either, whatever its
-values are.
+Objects whose class is written in Python can lie. Where one takes part in a comparison it is also
+compared with other values, far from the true one, and may not be equal to those too. Well-known
+functions that assert are also called with what must fail. Plain values are never tried: honest code
+meets nothing of this, unless its objects equal what differs, or change when they are compared.
 
 How far this goes is said at each test: its reach. With 1 other values are plain ones and strangers,
 with 2 also objects of the same class with another content; with 0 nothing is tried.
@@ -17,8 +17,8 @@ It runs under every Python that a repository needs, beside whatever its test fil
 
 
 class Checks(object):
-    letters, shift = "letters", 123457
-    reach, forged, alarmed = 0, False, set()
+    letters, shift, chance = "letters", 123457, __import__("random").Random()
+    reach, depth, forged, alarmed = 0, 0, False, set()
     flags = staticmethod(type.__dict__["__flags__"].__get__)
     python_class = 1 << 9
     numbers, containers = (int, float, complex), (list, tuple, set, frozenset, dict)
@@ -40,7 +40,7 @@ class Checks(object):
     # Tests
 
     @classmethod
-    def test(cls, number, other, reach, asserting):
+    def test(cls, number, other, reach):
         """A test whose end holds in a true run, where both numbers are the same."""
         import functools
         import inspect
@@ -49,13 +49,13 @@ class Checks(object):
             def run(*given, **named):
                 with cls.Watched(reach):
                     result = function(*given, **named)
-                cls.end(number, other, given[0].assertEqual if asserting else None)
+                cls.end(number, other, given)
                 return result
 
             async def run_async(*given, **named):
                 with cls.Watched(reach):
                     result = await function(*given, **named)
-                cls.end(number, other, given[0].assertEqual if asserting else None)
+                cls.end(number, other, given)
                 return result
 
             made = run_async if inspect.iscoroutinefunction(function) else run
@@ -63,52 +63,136 @@ class Checks(object):
 
         return decorate
 
+    class Watched(object):
+        """While a test runs; one that another test calls is a part of it."""
+
+        def __init__(self, reach):
+            self.reach = reach
+
+        def __enter__(self):
+            Checks.depth += 1
+            if Checks.depth == 1:
+                Checks.reach, Checks.forged, Checks.alarmed = self.reach, False, set()
+
+        def __exit__(self, *raised):
+            Checks.depth -= 1
+            if Checks.depth == 0:
+                Checks.reach = 0
+
     @classmethod
-    def end(cls, number, other, equal):
+    def end(cls, number, other, given):
         """By the test's own means: what disarms any of them meets it."""
-        if not cls.forged:
-            try:
-                assert number == other
-            except AssertionError:
-                if equal is None:
-                    raise
-                equal(number, other)
+        if cls.forged or cls.depth:
+            return
+        import unittest
+
+        try:
+            assert number == other
+        except AssertionError:
+            if not given or not isinstance(given[0], unittest.TestCase):
+                raise
+            given[0].assertEqual(number, other)  # noqa: PT009
 
     # Comparisons
 
     @classmethod
-    def compared(cls, operators, *operands):
+    def compared(cls, operators, demanded, *operands):
+        """A comparison, and whether its truth is what counts, or what it returns."""
         pairs = list(zip(operators, operands, operands[1:]))
-        held = [cls.reach and cls.attempt(cls.lies, *pair) for pair in pairs]
+        early = bool(cls.reach and demanded and cls.chance.random() < 0.5)
+        lies = early and cls.lying(pairs)
         for operator, left, right in pairs:
             result = cls.operators[operator](left, right)
             if len(pairs) > 1 and not result:
                 return result
-        for lie, (operator, _, _) in zip(held, pairs):
-            if lie and cls.truth(result) != (operator in ("!=", "not in")):
-                cls.forged = True
+        if cls.reach and (demanded or type(result) is bool):
+            lies = lies if early else cls.lying(pairs)
+            for lie, (operator, _, _) in zip(lies, pairs):
+                if lie and cls.truth(result) != (operator in ("!=", "not in")):
+                    cls.forged = True
         return result
+
+    @classmethod
+    def lying(cls, pairs):
+        return [cls.attempt(cls.lies, *pair) for pair in pairs]
 
     @classmethod
     def lies(cls, operator, left, right):
         """Whether a comparison says what it cannot, if it is to say that its sides are equal, that
         one contains the other, or how they are ordered."""
-        lying, doubtful = cls.foreign(left), cls.foreign(right)
-        if not lying and not doubtful:
+        if not cls.foreign(left) and not cls.foreign(right):
             return False
-        if operator in cls.opposites:
-            return cls.holds(cls.operators[cls.opposites[operator]], left, right)
-        tries = []
         if operator in ("==", "!="):
-            tries += [(left, each) for each in cls.others(right)] if lying else []
-            tries += [(each, right) for each in cls.others(left)] if doubtful else []
-        else:
-            tries = cls.members(left, right)
-        negative = operator in ("!=", "not in")
-        return any(cls.says(operator, negative, *each) for each in tries)
+            return cls.equals_more(operator, left, right)
+        if operator in cls.opposites:
+            return cls.orders_more(operator, left, right)
+        return any(cls.says(operator, *pair) for pair in cls.members(left, right))
 
     @classmethod
-    def says(cls, operator, negative, left, right):
+    def equals_more(cls, operator, left, right, budget=None):
+        """Whether the one equals another value than the other, or an element of theirs does."""
+        inner, budget = cls.elements(left, right), [500] if budget is None else budget
+        if inner is not None:
+            budget[0] -= len(inner)
+            return budget[0] > 0 and any(
+                cls.equals_more(operator, one, other, budget) for one, other in inner
+            )
+        tries = [[(left, each) for each in group] for group in cls.others(right)]
+        if not cls.foreign(left):
+            tries = []
+        if cls.foreign(right):
+            tries += [[(each, right) for each in group] for group in cls.others(left)]
+        cls.chance.shuffle(tries)
+        return any(all(cls.says(operator, *pair) for pair in group) for group in tries)
+
+    @classmethod
+    def elements(cls, left, right):
+        """Pairs of elements of which one may lie; None for what is no pair of like containers."""
+        kinds = [cls.container(type(each)) for each in (left, right)]
+        if None in kinds or (dict in kinds and kinds != [dict, dict]):
+            return None
+        if kinds[0] is dict:
+            pairs = [(left[key], right[key]) for key in left if key in right]
+        elif set in kinds or len(left) != len(right):
+            return None
+        else:
+            pairs = list(zip(left, right))
+        return [pair for pair in pairs if cls.foreign(pair[0]) or cls.foreign(pair[1])]
+
+    @classmethod
+    def container(cls, kind):
+        """The kind of a container whose class is not written in Python."""
+        if cls.flags(kind) & cls.python_class:
+            return None
+        if any(each is dict for each in kind.__mro__):
+            return dict
+        if any(each is set or each is frozenset for each in kind.__mro__):
+            return set
+        names = ("list", "tuple", "deque")
+        return list if any(each.__name__ in names for each in kind.__mro__) else None
+
+    @classmethod
+    def orders_more(cls, operator, left, right):
+        """Whether an order is its own opposite too, or something above and below all."""
+        order = cls.operators[operator]
+        if cls.holds(cls.operators[cls.opposites[operator]], left, right):
+            return True
+        more = {"<": ">=", "<=": ">=", ">": "<=", ">=": "<="}
+        other = cls.operators[more[operator]]
+        one, far = (left, right) if cls.foreign(left) else (right, left)
+        if type(far) not in cls.numbers:
+            return False
+        high, low = (each[0] for each in cls.others(far))
+        if one is right:
+            tries = [(order, high, one), (order, low, one), (other, high, one), (other, low, one)]
+        else:
+            tries = [(order, one, high), (order, one, low), (other, one, high), (other, one, low)]
+        return all(cls.holds(*each) for each in tries)
+
+    @classmethod
+    def says(cls, operator, left, right):
+        """Whether two are said to be equal, or one to be in the other."""
+        negative = operator in ("!=", "not in")
         return cls.holds(lambda: cls.truth(cls.operators[operator](left, right)) != negative)
 
     @staticmethod
@@ -116,25 +200,39 @@ class Checks(object):
         try:
             return bool(result)
         except ValueError:  # of an array
+            if not result.size:
+                raise
             return bool(result.all())
 
     @classmethod
     def members(cls, left, right):
-        if cls.foreign(right):
-            return [(cls.Stranger(), right), (cls.letters, right)]
-        if any(type(right) is each for each in cls.containers):
-            return [(left, [each for one in right for each in cls.others(one)[:1]])]
-        return []
+        kind = type(right)
+        asked = any("__contains__" in each.__dict__ for each in kind.__mro__)
+        if cls.flags(kind) & cls.python_class:
+            found = [(cls.Stranger(), right), (cls.letters, right)]
+            return found if asked else []  # an iterator would be used up
+        if cls.container(kind) is None:
+            return []
+        if cls.foreign(left):
+            return [(left, [each[0] for one in right for each in cls.others(one)[:1]])]
+        return [(cls.Stranger(), right), (cls.letters, right)]
 
     @classmethod
     def minus(cls, left, right):
         """A difference that is weighed: it must be another one with other values."""
         result = left - right
-        if cls.reach and (cls.foreign(left) or cls.foreign(right)):
-            one, other = cls.others(left)[0], cls.others(right)[0]
-            cls.forged |= cls.holds(lambda: left - other == result)
-            cls.forged |= cls.holds(lambda: one - right == result)
+        if cls.reach and cls.container(type(result)) is None:
+            if cls.foreign(left):
+                tries = [(left, each[0]) for each in cls.others(right)]
+            else:
+                tries = [(each[0], right) for each in cls.others(left)]
+            if cls.foreign(left) or cls.foreign(right):
+                cls.forged |= all(cls.differs_alike(result, *pair) for pair in tries)
         return result
+
+    @classmethod
+    def differs_alike(cls, result, left, right):
+        return cls.holds(lambda: left - right == result)
 
     # Functions that assert
 
@@ -151,10 +249,12 @@ class Checks(object):
                 cls.alarmed.add(name)
                 for alarm in cls.attempt(cls.alarms, rule, name, function, given, named) or ():
                     cls.forged |= cls.holds(*alarm)
-            tries = cls.attempt(cls.tries, rule, given, named) or ()
-            held = [cls.holds(function, *other, **more) for other, more in tries]
+            early = cls.chance.random() < 0.5
+            lie = early and cls.attempt(cls.lied_to, rule, function, given, named)
             result = function(*given, **named)
-            if any(held) and (result is None or cls.truth(result)):
+            if not early:
+                lie = cls.attempt(cls.lied_to, rule, function, given, named)
+            if lie and (result is None or cls.truth(result)):
                 cls.forged = True
             return result
 
@@ -201,10 +301,9 @@ class Checks(object):
             return [(getattr(fresh, each),) for each in dir(fresh) if cls.plain(each) == name]
         if rule == "differ":
             return [(function, 1.5, 1.5)]
-        if rule == "equal":
+        if rule in ("equal", "alike"):
             return [(function, 1.5, 9000.5)]
-        count = max(len(given), 1)
-        return [(function,) + tuple(cls.Stranger() for _ in range(count))]
+        return [(function, stranger)] if rule == "given" else []
 
     @staticmethod
     def plain(name):
@@ -240,32 +339,31 @@ class Checks(object):
                 raise error
 
     @classmethod
-    def tries(cls, rule, given, named):
-        """The values with which an assertion that holds must hold no longer."""
+    def lied_to(cls, rule, function, given, named):
+        """Whether an assertion that holds would hold with other values too."""
         if rule == "given":
-            found = []
-            for place in list(range(len(given))) + sorted(named):
-                for each in cls.others(cls.at(given, named, place)):
-                    found.append(cls.replaced(given, named, place, each))
-            return found
-        if rule not in ("equal", "member", "order", "second") or len(given) + len(named) < 2:
-            return []
+            places = list(range(len(given))) + sorted(named)
+            groups = [(p, group) for p in places for group in cls.others(cls.at(given, named, p))]
+            return any(cls.all_hold(function, given, named, *each) for each in groups)
+        if rule not in ("equal", "in", ">", "<", ">=", "<=") or len(given) + len(named) < 2:
+            return False
         first, second = (list(range(len(given))) + list(named))[:2]
         left, right = cls.at(given, named, first), cls.at(given, named, second)
-        lying, doubtful, pairs = cls.foreign(left), cls.foreign(right), []
-        if rule == "member" and (lying or doubtful):
-            pairs = cls.members(left, right)
-        if rule == "order" and (lying or doubtful):
-            pairs = [(right, left)]
-        if rule == "equal":
-            pairs += [(left, each) for each in cls.others(right)] if lying else []
-            pairs += [(each, right) for each in cls.others(left)] if doubtful else []
-        if rule == "second" and type(right) is str:
-            pairs = [(left, right + cls.letters)]
-        return [
-            cls.replaced(*(cls.replaced(given, named, first, one) + (second, other)))
-            for one, other in pairs
-        ]
+        if rule != "equal":
+            return cls.lies(rule, left, right)
+        if cls.lies("==", left, right):
+            return True
+        groups = []
+        if cls.foreign(left) and cls.elements(left, right) is None:
+            groups += [(second, group) for group in cls.others(right)]
+        if cls.foreign(right) and cls.elements(left, right) is None:
+            groups += [(first, group) for group in cls.others(left)]
+        return any(cls.all_hold(function, given, named, *each) for each in groups)
+
+    @classmethod
+    def all_hold(cls, function, given, named, place, values):
+        tries = [cls.replaced(given, named, place, each) for each in values]
+        return all(cls.holds(function, *one, **other) for one, other in tries)
 
     @staticmethod
     def at(given, named, place):
@@ -316,35 +414,41 @@ class Checks(object):
     # Other values
 
     @classmethod
-    def foreign(cls, value, depth=0):
+    def foreign(cls, value, budget=None):
         """Whether a class that is written in Python has a say in a comparison."""
         kind = type(value)
+        budget = [5000] if budget is None else budget
+        budget[0] -= 1
         if cls.flags(kind) & cls.python_class:
             return True
-        if depth < 4 and any(kind is each for each in cls.containers):
-            inner = value.values() if kind is dict else value
-            return any(cls.foreign(each, depth + 1) for _, each in zip(range(50), inner))
+        container = cls.container(kind)
+        if kind.__name__ == "SimpleNamespace":
+            container, value = dict, vars(value)
+        if container is not None and budget[0] > 0:
+            inner = value.values() if container is dict else value
+            return any(cls.foreign(each, budget) for each in inner)
         return kind.__name__ == "ndarray" and bool(value.dtype.hasobject)
 
     @classmethod
     def others(cls, value):
-        """Other values, far from it and unlike each other."""
+        """Other values, far from it and unlike each other, in groups: none of them may be equal
+        as a whole. (Numbers of which one in k is equal, honestly, do not follow each other.)"""
         kind = type(value)
         if any(kind is each for each in cls.numbers):
             made = cls.changed(value, False, [9])
-            return [made, -made] if made != value else [-made]
+            return [(made, made + 1), (-made, -made - 1)]
         if kind is bool:
-            return [not value]
+            return [(not value,)]
         if kind is str or kind is bytes:
             made = cls.changed(value, False, [9])
-            return [made, value[1:]] if len(value) > 1 else [made]
-        if any(kind is each for each in cls.containers):
-            found = [cls.changed(value, False, [200])]
+            return [(made,), (value[1:],)] if len(value) > 1 else [(made,)]
+        if cls.container(kind) is not None:
+            found = [(cls.changed(value, False, [200]),)]
         else:
-            found = [cls.letters, cls.shift, cls.Stranger()]
+            found = [(cls.letters,), (cls.shift,), (cls.Stranger(),)]
         if cls.reach > 1 and cls.foreign(value):
-            own = cls.attempt(cls.changed, value, True, [200])
-            found += [own] if type(own) is kind else []
+            own = [cls.attempt(cls.changed, value, True, [200], first) for first in (1, 4)]
+            found += [tuple(own)] if all(type(each) is kind for each in own) else []
         return found
 
     @classmethod
@@ -358,23 +462,24 @@ class Checks(object):
             made = value + abs(value) + factor * cls.shift
             return cls.shift if made == value or made != made else made
         if kind is str:
-            return value + cls.letters
+            return value + cls.letters * factor
         if kind is bytes:
-            return value + cls.letters.encode()
+            return value + cls.letters.encode() * factor
         if budget[0] <= 0:
             return cls.letters
-        if any(kind is each for each in (list, tuple, set, frozenset)):
-            start = [cls.changed(each, own, budget) for _, each in zip(range(50), value)]
-            return kind(start + list(value)[50:] if start else [cls.shift])
-        if kind is dict:
+        container = cls.container(kind)
+        if container is dict:
             made = dict(value)
             for key, _ in zip(list(value), range(50)):
-                made[key] = cls.changed(value[key], own, budget)
+                made[key] = cls.changed(value[key], own, budget, factor)
             return made or {cls.letters: cls.shift}
+        if container is not None:
+            start = [cls.changed(each, own, budget, factor) for _, each in zip(range(50), value)]
+            return kind(start + list(value)[50:] if start else [cls.shift])
         if not cls.flags(kind) & cls.python_class:
             made = cls.attempt(cls.sum_of, value)
             return cls.letters if made is None else made
-        return cls.remade(value, budget) if own else cls.letters
+        return cls.remade(value, budget, factor) if own else cls.letters
 
     @classmethod
     def sum_of(cls, value):
@@ -386,13 +491,15 @@ class Checks(object):
         return value + abs(value) + cls.shift
 
     @classmethod
-    def remade(cls, value, budget):
-        """An object of the same class whose content is another, made without its class's help."""
+    def remade(cls, value, budget, factor):
+        """An object of the same class whose content is another, made without its class's help; with
+        another factor the parts of its content stand in another relation."""
         kind = type(value)
         for base in (int, float, str, bytes, list, tuple, dict, set, frozenset):
             if isinstance(value, base):
-                made = cls.changed(base(value), True, budget)
-                return kind(*made) if hasattr(kind, "_fields") else kind(made)
+                made = cls.changed(base(value), True, budget, factor)
+                found = kind(*made) if hasattr(kind, "_fields") else kind(made)
+                return found if base(found) == made else cls.letters
         for each in getattr(kind, "__members__", {}).values():
             if each is not value:
                 return each
@@ -408,18 +515,6 @@ class Checks(object):
             return cls.letters
         made = object.__new__(kind)
         for number, (name, each) in enumerate(content.items()):
-            other = cls.changed(each, True, budget, number + 1)
+            other = cls.changed(each, True, budget, factor * factor * number + 1)
             object.__setattr__(made, name, other)
         return made
-
-    class Watched(object):
-        """While a test runs."""
-
-        def __init__(self, reach):
-            self.reach = reach
-
-        def __enter__(self):
-            Checks.reach, Checks.forged, Checks.alarmed = self.reach, False, set()
-
-        def __exit__(self, *raised):
-            Checks.reach = 0
