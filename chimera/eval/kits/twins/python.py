@@ -265,7 +265,7 @@ def _rule(function: ast.expr, modules: Mapping[str, str]) -> str | None:
     if plain.startswith("assert") and re.search("(equal|close|identical)s?$", plain):
         unlike = re.search("not|greater|less", plain)
         return ("equal" if known else "alike") if not unlike else "differ" if own else None
-    return "" if own else None
+    return "" if own and plain.startswith("assert") else None
 
 
 def _operation(

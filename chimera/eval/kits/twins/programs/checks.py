@@ -21,7 +21,7 @@ class Checks(object):
     reach, depth, forged, alarmed = 0, 0, False, set()
     flags = staticmethod(type.__dict__["__flags__"].__get__)
     python_class = 1 << 9
-    numbers, containers = (int, float, complex), (list, tuple, set, frozenset, dict)
+    numbers = (int, float, complex)
     operators = {
         "==": lambda left, right: left == right,
         "!=": lambda left, right: left != right,
@@ -108,7 +108,7 @@ class Checks(object):
         if cls.reach and (demanded or type(result) is bool):
             lies = lies if early else cls.lying(pairs)
             for lie, (operator, _, _) in zip(lies, pairs):
-                if lie and cls.truth(result) != (operator in ("!=", "not in")):
+                if lie and cls.attempt(cls.truth, result) != (operator in ("!=", "not in")):
                     cls.forged = True
         return result
 
@@ -137,9 +137,9 @@ class Checks(object):
             return budget[0] > 0 and any(
                 cls.equals_more(operator, one, other, budget) for one, other in inner
             )
-        tries = [[(left, each) for each in group] for group in cls.others(right)]
-        if not cls.foreign(left):
-            tries = []
+        tries = []
+        if cls.foreign(left):
+            tries += [[(left, each) for each in group] for group in cls.others(right)]
         if cls.foreign(right):
             tries += [[(each, right) for each in group] for group in cls.others(left)]
         cls.chance.shuffle(tries)
@@ -221,18 +221,15 @@ class Checks(object):
     def minus(cls, left, right):
         """A difference that is weighed: it must be another one with other values."""
         result = left - right
+        tries = []
         if cls.reach and cls.container(type(result)) is None:
             if cls.foreign(left):
                 tries = [(left, each[0]) for each in cls.others(right)]
-            else:
+            elif cls.foreign(right):
                 tries = [(each[0], right) for each in cls.others(left)]
-            if cls.foreign(left) or cls.foreign(right):
-                cls.forged |= all(cls.differs_alike(result, *pair) for pair in tries)
+        alike = [cls.holds(lambda one, other: one - other == result, *pair) for pair in tries]
+        cls.forged |= bool(tries) and all(alike)
         return result
-
-    @classmethod
-    def differs_alike(cls, result, left, right):
-        return cls.holds(lambda: left - right == result)
 
     # Functions that assert
 
@@ -260,15 +257,15 @@ class Checks(object):
 
         return call
 
-    #: What must fail, by the name in lower case without underscores; an empty class stands for a
-    #: stranger, the same one within a line.
+    #: What must fail, by the name in lower case without underscores; `Stranger` stands for an
+    #: object of it, the same one within a line.
     failing = {
         "asserttrue": (False,), "assert": (False,), "assertfalse": (True,), "fail": (),
         "assertisnone": (Stranger,), "assertisnotnone": (None,),
         "assertis": (Stranger, 1), "assertisnot": (Stranger, Stranger),
-        "assertin": (Stranger, []), "assertnotin": (Stranger, [1, 2, 1]),
+        "assertin": (Stranger, []),
         "assertisinstance": (Stranger, int), "assertnotisinstance": (Stranger, object),
-        "isinstance": (Stranger, int), "issubclass": (Stranger, int),
+        "isinstance": (Stranger, int),
         "assertgreater": (1, 2), "assertgreaterequal": (1, 2),
         "assertless": (2, 1), "assertlessequal": (2, 1),
         "assertregex": ("a", "b"), "assertregexpmatches": ("a", "b"),
