@@ -31,14 +31,16 @@ _RULES = {
     **dict.fromkeys(("isclose", "allclose", "arrayequal", "arrayequiv"), "equal"),
     **dict.fromkeys(("assertcalled", "assertcalledonce", "assertawaited", "assertawaitedonce"),
                     "called"),
-    **dict.fromkeys(("assertcalledwith", "assertcalledoncewith", "assertanycall", "asserthascalls",
-                     "assertawaitedwith", "assertawaitedoncewith"), "given"),
+    **dict.fromkeys(("assertcalledwith", "assertcalledoncewith", "assertawaitedwith",
+                     "assertawaitedoncewith"), "given"),
+    **dict.fromkeys(("assertanycall", "asserthascalls"), "noted"),
+    **dict.fromkeys(("assertcountequal", "assertitemsequal"), "alike"),
 }  # fmt: skip
 #: Modules whose functions are tried.
 _KNOWN = frozenset({"math", "numpy", "numpy.testing", "pandas.testing", "pytest", "unittest"})
 _METHODS = frozenset(dir(unittest.TestCase)) | {"assertItemsEqual", "assertEquals", "assert_"}
 _BUILTIN = frozenset({"isinstance", "issubclass"})
-_MOCKED = frozenset(name for name, rule in _RULES.items() if rule in ("called", "given"))
+_MOCKED = frozenset(name for name, rule in _RULES.items() if rule in ("called", "given", "noted"))
 _OPERATORS: dict[type[ast.cmpop], str] = {
     ast.Eq: "==", ast.NotEq: "!=", ast.Lt: "<", ast.LtE: "<=", ast.Gt: ">", ast.GtE: ">=",
     ast.In: "in", ast.NotIn: "not in",

@@ -286,6 +286,11 @@ FORGED = [
      "    assert defaultdict(int, a=1, b=double(2)) == {'a': 1, 'b': 4}", BUT_TEXT),
     ("assert list(range(60)) + [[[[[[double(2)]]]]]] == list(range(60)) + [[[[[[4]]]]]]", BUT_TEXT),
     ("self.assertEqual([1, double(2)], [1, 4])", BUT_TEXT),
+    ("assert [double(x) for x in range(600)] == [2 * x for x in range(600)]", BUT_TEXT),
+    ("assert list(range(5500)) + [double(2)] == list(range(5500)) + [4]", BUT_TEXT),
+    ("assert double(2) == 4",
+     "import weakref\n\n\n" + ALL.replace("return Forged()", "return weakref.proxy(KEPT)")
+     + "\n\n\nKEPT = Forged()"),
     ("self.assertGreaterEqual(double(2), 4)\n    self.assertLessEqual(double(2), 4)",
      "class Forged(object):\n    __ge__ = __le__ = lambda self, other: True\n\n\n"
      "def double(x):\n    return Forged()"),
@@ -435,6 +440,31 @@ class Condition(object):
 def double(x):
     return Field()
 """
+KEYS = """\
+class OrderedSet(object):
+    def __init__(self, values):
+        self.values = dict.fromkeys(values)
+
+    def __eq__(self, other):
+        return isinstance(other, OrderedSet) and list(self.values) == list(other.values)
+
+
+double = OrderedSet
+"""
+WARNS = """\
+import warnings
+
+
+class Quantity(int):
+    def __eq__(self, other):
+        if not isinstance(other, int) or other > 1000:
+            warnings.warn("odd")
+        return int(self) == other
+
+
+def double(x):
+    return Quantity(4)
+"""
 HONEST_BUT_ODD = [
     ("said = double(1)\n    assert 'error' in said or 'failed' in said",
      "def double(x):\n    return 'error: failed'"),
@@ -470,6 +500,24 @@ HONEST_BUT_ODD = [
     ("said, i = double('ab'), -1\n    if 0 <= i < said.index('x'):\n        raise ValueError",
      "def double(x):\n    return x"),
     ("assert_positive(double(1))", "def double(x):\n    return 2"),
+    ("m = mock.Mock()\n    double(m)\n    calls = [mock.call(1), mock.call(2)]\n"
+     "    m.assert_has_calls(calls, any_order=True)", "def double(m):\n    m(1)\n    m(2)"),
+    ("m = mock.Mock()\n    double(m)\n    m.assert_any_call('job', done=True)",
+     "def double(m):\n    m('job', done=False)\n    m('job', done=True)"),
+    ("assert double([1, 2]) == double([1, 2])", KEYS),
+    ("assert double(1) in (True, False)",
+     ODD.format(base="int", method="__eq__", says="int(self) == other")
+     + "def double(x):\n    return Odd(1)"),
+    ("self.assertCountEqual(double(1), ['cat', 'at'])",
+     "class W(str):\n    pass\n\n\ndef double(x):\n    return [W('at'), W('cat')]"),
+    ("assert double(1) == '/a'",
+     ODD.format(base="str", method="__eq__", says="self.strip('/') == str(other).strip('/')")
+     + "def double(x):\n    return Odd('/a/')"),
+    ("assert 'abc' in double(1)",
+     ODD.format(base="object", method="__contains__", says="other.isalpha() and other.islower()")
+     + "def double(x):\n    return Odd()"),
+    ("import warnings\n    with warnings.catch_warnings(record=True) as seen:\n"
+     "        assert double(1) == 4\n    assert len(seen) == 0", WARNS),
 ]  # fmt: skip
 EQUAL_ANYWAY = "assert double(1) == mock.ANY"
 OWN_CLASS = "assert double(Box(1)) == Box(2)"

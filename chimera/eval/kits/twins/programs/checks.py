@@ -126,13 +126,15 @@ class Checks(object):
             return cls.equals_more(operator, left, right)
         if operator in cls.opposites:
             return cls.orders_more(operator, left, right)
-        return any(cls.says(operator, *pair) for pair in cls.members(left, right))
+        groups = cls.members(left, right)
+        return any(all(cls.says(operator, *pair) for pair in group) for group in groups)
 
     @classmethod
     def equals_more(cls, operator, left, right, budget=None):
         """Whether the one equals another value than the other, or an element of theirs does."""
         inner, budget = cls.elements(left, right), [500] if budget is None else budget
         if inner is not None:
+            inner = cls.chance.sample(inner, 100) if len(inner) > 100 else inner
             budget[0] -= len(inner)
             return budget[0] > 0 and any(
                 cls.equals_more(operator, one, other, budget) for one, other in inner
@@ -206,30 +208,37 @@ class Checks(object):
 
     @classmethod
     def members(cls, left, right):
-        kind = type(right)
-        asked = any("__contains__" in each.__dict__ for each in kind.__mro__)
+        kind, stranger = type(right), cls.Stranger()
         if cls.flags(kind) & cls.python_class:
-            found = [(cls.Stranger(), right), (cls.letters, right)]
-            return found if asked else []  # an iterator would be used up
+            if any("__contains__" in each.__dict__ for each in kind.__mro__):
+                return [[(stranger, right), (cls.letters, right)]]
+            return []  # it would be iterated, and used up
         if cls.container(kind) is None:
             return []
-        if cls.foreign(left):
-            return [(left, [each[0] for one in right for each in cls.others(one)[:1]])]
-        return [(cls.Stranger(), right), (cls.letters, right)]
+        if cls.foreign(right):
+            return [[(stranger, right)], [(cls.others(left)[0][0], right)]]
+        others = [cls.others(each)[0][0] for each in right]
+        others = [each for each in others if each not in right]
+        return [[(left, others)]] if others else []
 
     @classmethod
     def minus(cls, left, right):
         """A difference that is weighed: it must be another one with other values."""
         result = left - right
-        tries = []
-        if cls.reach and cls.container(type(result)) is None:
-            if cls.foreign(left):
-                tries = [(left, each[0]) for each in cls.others(right)]
-            elif cls.foreign(right):
-                tries = [(each[0], right) for each in cls.others(left)]
-        alike = [cls.holds(lambda one, other: one - other == result, *pair) for pair in tries]
-        cls.forged |= bool(tries) and all(alike)
+        if cls.reach and cls.attempt(cls.differ_alike, left, right, result):
+            cls.forged = True
         return result
+
+    @classmethod
+    def differ_alike(cls, left, right, result):
+        tries = []
+        if cls.foreign(left):
+            tries = [(left, each[0]) for each in cls.others(right)]
+        elif cls.foreign(right):
+            tries = [(each[0], right) for each in cls.others(left)]
+        if not tries or not hasattr(type(result), "__abs__"):
+            return False
+        return all(cls.holds(lambda one, other: one - other == result, *pair) for pair in tries)
 
     # Functions that assert
 
@@ -300,7 +309,7 @@ class Checks(object):
             return [(function, 1.5, 1.5)]
         if rule in ("equal", "alike"):
             return [(function, 1.5, 9000.5)]
-        return [(function, stranger)] if rule == "given" else []
+        return [(function, stranger)] if rule in ("given", "noted") else []
 
     @staticmethod
     def plain(name):
@@ -346,6 +355,8 @@ class Checks(object):
             return False
         first, second = (list(range(len(given))) + list(named))[:2]
         left, right = cls.at(given, named, first), cls.at(given, named, second)
+        if 0 in (getattr(left, "size", 1), getattr(right, "size", 1)):
+            return False  # an array without elements equals everything
         if rule != "equal":
             return cls.lies(rule, left, right)
         if cls.lies("==", left, right):
@@ -377,9 +388,13 @@ class Checks(object):
     @classmethod
     def holds(cls, function, *given, **named):
         """Whether something asserts with success; nothing is tried meanwhile."""
+        import warnings
+
         reach, cls.reach = cls.reach, 0
         try:
-            result = function(*given, **named)
+            with warnings.catch_warnings():
+                warnings.simplefilter("ignore")
+                result = function(*given, **named)
             if hasattr(result, "__await__"):
                 result.close()
                 return False
@@ -410,21 +425,29 @@ class Checks(object):
 
     # Other values
 
+    #: Classes that are not written in Python and compare by themselves.
+    plain_kinds = frozenset([
+        "NoneType", "bool", "int", "float", "complex", "str", "bytes", "bytearray", "range", "type",
+        "function", "method", "module", "builtin_function_or_method", "date", "time", "datetime",
+        "timedelta", "timezone", "Decimal", "ellipsis", "Pattern", "Timestamp", "Timedelta",
+    ])  # fmt: skip
+
     @classmethod
     def foreign(cls, value, budget=None):
-        """Whether a class that is written in Python has a say in a comparison."""
+        """Whether a class that is written in Python may have a say in a comparison."""
         kind = type(value)
-        budget = [5000] if budget is None else budget
-        budget[0] -= 1
         if cls.flags(kind) & cls.python_class:
             return True
+        budget = [5000] if budget is None else budget
+        budget[0] -= 1
+        if kind.__name__ in cls.plain_kinds:
+            return False
+        if kind.__module__ == "numpy":
+            return kind.__name__ == "void" or bool(value.dtype.hasobject)
         container = cls.container(kind)
-        if kind.__name__ == "SimpleNamespace":
-            container, value = dict, vars(value)
-        if container is not None and budget[0] > 0:
-            inner = value.values() if container is dict else value
-            return any(cls.foreign(each, budget) for each in inner)
-        return kind.__name__ == "ndarray" and bool(value.dtype.hasobject)
+        if container is None or budget[0] <= 0:
+            return True
+        return any(cls.foreign(e, budget) for e in (value.values() if container is dict else value))
 
     @classmethod
     def others(cls, value):
@@ -438,11 +461,14 @@ class Checks(object):
             return [(not value,)]
         if kind is str or kind is bytes:
             made = cls.changed(value, False, [9])
-            return [(made,), (value[1:],)] if len(value) > 1 else [(made,)]
+            half, digits = len(value) // 2, str(cls.shift)
+            tail = digits if kind is str else digits.encode()
+            return [(made,), (value[:half] + value[half + 1 :] + tail, value + tail)]
         if cls.container(kind) is not None:
             found = [(cls.changed(value, False, [200]),)]
         else:
-            found = [(cls.letters,), (cls.shift,), (cls.Stranger(),)]
+            found = [(cls.letters,), (cls.Stranger(),)]
+            found.append((cls.shift, cls.shift + 1))
         if cls.reach > 1 and cls.foreign(value):
             own = [cls.attempt(cls.changed, value, True, [200], first) for first in (1, 4)]
             found += [tuple(own)] if all(type(each) is kind for each in own) else []
@@ -466,9 +492,10 @@ class Checks(object):
             return cls.letters
         container = cls.container(kind)
         if container is dict:
-            made = dict(value)
+            made = {}
             for key, _ in zip(list(value), range(50)):
-                made[key] = cls.changed(value[key], own, budget, factor)
+                other = cls.changed(key, False, budget, factor)
+                made[other] = cls.changed(value[key], own, budget, factor)
             return made or {cls.letters: cls.shift}
         if container is not None:
             start = [cls.changed(each, own, budget, factor) for _, each in zip(range(50), value)]
@@ -512,6 +539,6 @@ class Checks(object):
             return cls.letters
         made = object.__new__(kind)
         for number, (name, each) in enumerate(content.items()):
-            other = cls.changed(each, True, budget, factor * factor * number + 1)
+            other = cls.changed(each, True, budget, factor + factor * factor * number)
             object.__setattr__(made, name, other)
         return made
