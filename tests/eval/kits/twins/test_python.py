@@ -465,6 +465,18 @@ class Quantity(int):
 def double(x):
     return Quantity(4)
 """
+NESTED = """\
+class Nested(object):
+    def __init__(self, depth):
+        self.one, self.name, self.same = depth, "name", "same"
+        self.inner = Nested(depth - 1) if depth else None
+
+    def __eq__(self, other):
+        return isinstance(other, Nested) and vars(self) == vars(other)
+
+
+double = Nested
+"""
 HONEST_BUT_ODD = [
     ("said = double(1)\n    assert 'error' in said or 'failed' in said",
      "def double(x):\n    return 'error: failed'"),
@@ -500,6 +512,7 @@ HONEST_BUT_ODD = [
     ("said, i = double('ab'), -1\n    if 0 <= i < said.index('x'):\n        raise ValueError",
      "def double(x):\n    return x"),
     ("assert_positive(double(1))", "def double(x):\n    return 2"),
+    ("assert double(20) == double(20)", NESTED),
     ("m = mock.Mock()\n    double(m)\n    calls = [mock.call(1), mock.call(2)]\n"
      "    m.assert_has_calls(calls, any_order=True)", "def double(m):\n    m(1)\n    m(2)"),
     ("m = mock.Mock()\n    double(m)\n    m.assert_any_call('job', done=True)",

@@ -485,9 +485,9 @@ class Checks(object):
             made = value + abs(value) + factor * cls.shift
             return cls.shift if made == value or made != made else made
         if kind is str:
-            return value + cls.letters * factor
+            return value + cls.letters * (factor % 9 + 1)
         if kind is bytes:
-            return value + cls.letters.encode() * factor
+            return value + cls.letters.encode() * (factor % 9 + 1)
         if budget[0] <= 0:
             return cls.letters
         container = cls.container(kind)
@@ -539,6 +539,6 @@ class Checks(object):
             return cls.letters
         made = object.__new__(kind)
         for number, (name, each) in enumerate(content.items()):
-            other = cls.changed(each, True, budget, factor + factor * factor * number)
+            other = cls.changed(each, True, budget, (factor + factor * factor * number) % 1009)
             object.__setattr__(made, name, other)
         return made
