@@ -177,6 +177,24 @@ def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
         assert result.status == "failed"
 
 
+@pytest.fixture
+def twinned_verdict(require, tmp_path, monkeypatch):
+    """The verdict on an answer to two tests with a reference, of which the twin keeps one."""
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+
+    def graded(answer: str, kept: str, option: str = ""):
+        monkeypatch.setattr("secrets.choice", lambda names: kept)
+        task = {
+            "test_command": f"python3 -m pytest {option} -q test_it.py",
+            "test_files": {"test_it.py": TWO_TESTS},
+            "gold_files": {"answer.py": HONEST},
+        }
+        return verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+
+    return graded
+
+
 @pytest.mark.parametrize(
     ("answer", "kept", "why"),
     [
@@ -199,18 +217,8 @@ def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
         ),
     ],
 )
-def test_with_a_reference_one_forged_assertion_is_enough(
-    require, tmp_path, monkeypatch, answer, kept, why
-):
-    require("bwrap")
-    monkeypatch.setattr("secrets.choice", lambda names: kept)
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
-    task = {
-        "test_command": "python3 -m pytest -q test_it.py",
-        "test_files": {"test_it.py": TWO_TESTS},
-        "gold_files": {"answer.py": HONEST},
-    }
-    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+def test_with_a_reference_one_forged_assertion_is_enough(twinned_verdict, answer, kept, why):
+    result = twinned_verdict(answer, kept)
 
     assert result.passed is (not why), result.why
     assert why in result.why
@@ -223,18 +231,8 @@ def test_with_a_reference_one_forged_assertion_is_enough(
     [(HONEST, ""), (FORGES.replace("NUMBER", "3"), "changed: test_it::test_two")],
 )
 @pytest.mark.parametrize("kept", ["test_one", "test_two"])
-def test_a_command_that_stops_at_a_failure_tries_the_whole_twin(
-    require, tmp_path, monkeypatch, answer, kept, why
-):
-    require("bwrap")
-    monkeypatch.setattr("secrets.choice", lambda names: kept)
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
-    task = {
-        "test_command": "python3 -m pytest -x -q test_it.py",
-        "test_files": {"test_it.py": TWO_TESTS},
-        "gold_files": {"answer.py": HONEST},
-    }
-    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+def test_a_command_that_stops_at_a_failure_tries_the_whole_twin(twinned_verdict, answer, kept, why):
+    result = twinned_verdict(answer, kept, "-x")
 
     assert result.status == ("failed" if why else "passed"), result.why
     assert why in result.why
