@@ -15,6 +15,7 @@ import socket
 import subprocess
 import sys
 import threading
+import time
 from collections import defaultdict
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -26,6 +27,8 @@ from chimera.eval.kits import apart_worker
 MEMORY_BYTES = 4 * 1024**3
 #: Far above the CPU time, for a machine under load: only a stuck process is ended by it.
 WALL_SECONDS = 300.0
+#: What calls have to take until another worker pays.
+PAYS = 5.0
 #: Shorter texts are read at once: even what grows with the square of them is soon done.
 SHORT = 10_000
 
@@ -202,9 +205,41 @@ class _Pool:
             raise GraderError("a process that reads foreign text apart did not start") from error
 
 
+class _Turns:
+    """How many calls run at once: one, and one more for each `PAYS` seconds that calls have taken.
+
+    A worker spends its first second on what parsers and algebra learn as they go, and none learns
+    from another. A call is all computation: more at once than there are cores only take memory.
+    """
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._running = 0
+        self._worked, self._since = 0.0, 0.0  # seconds until `_since`, by all that ran
+
+    def __enter__(self) -> None:
+        with self._changed:
+            while self._running >= self._allowed():
+                self._changed.wait(1)
+            self._change(1)
+
+    def __exit__(self, *_: object) -> None:
+        with self._changed:
+            self._change(-1)
+            self._changed.notify()
+
+    def _allowed(self) -> int:
+        self._change(0)
+        return min(os.cpu_count() or 1, 1 + int(self._worked / PAYS))
+
+    def _change(self, more: int) -> None:
+        now = time.monotonic()
+        self._worked += self._running * (now - self._since)
+        self._running, self._since = self._running + more, now
+
+
 _POOL = _Pool()
-#: A call is all computation: more at once than there are cores only take memory.
-_TURNS = threading.BoundedSemaphore(os.cpu_count() or 1)
+_TURNS = _Turns()
 
 
 def _confinement() -> list[str]:

@@ -5,10 +5,12 @@ from __future__ import annotations
 import math
 import os
 import textwrap
+import threading
 import time
 
 import pytest
 
+from chimera.eval.kits import apart as module
 from chimera.eval.kits.apart import Ended, apart
 
 
@@ -33,3 +35,21 @@ def test_what_ends_its_worker_has_no_value_and_ends_nothing_else(call):
 
     assert time.process_time() - before < 1
     assert apart(textwrap.dedent, "a") == "a"
+
+
+@pytest.mark.parametrize(("pays", "before"), [(0.01, True), (1e9, False)])
+def test_a_second_call_runs_beside_the_first_once_another_worker_pays(pays, before, monkeypatch):
+    monkeypatch.setattr(module, "PAYS", pays)
+    monkeypatch.setattr(os, "cpu_count", lambda: 2)
+    turns, entered = module._Turns(), threading.Event()
+
+    def enter():
+        with turns:
+            entered.set()
+
+    second = threading.Thread(target=enter)
+    with turns:
+        second.start()
+        assert entered.wait(30 if before else 0.1) is before
+    second.join()
+    assert entered.is_set()
