@@ -1,8 +1,9 @@
-"""Wrong patches made from a right one: less of it, or one place of its Python changed."""
+"""Wrong patches made from a right one: less of it, or one place of its code changed."""
 
 from __future__ import annotations
 
 import ast
+import re
 import textwrap
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -11,6 +12,15 @@ from itertools import groupby, zip_longest
 from chimera.eval.kits import mutate
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.replies import parse_python
+
+#: In languages whose syntax nobody reads here: a word or sign, and what stands there instead.
+_WORDS = {
+    "true": "false", "false": "true", "===": "!==", "!==": "===", "==": "!=", "!=": "==",
+    "&&": "||", "||": "&&", "<=": ">", ">=": "<", " < ": " >= ", " > ": " <= ", " + ": " - ",
+}  # fmt: skip
+_WORD = re.compile(
+    r"(?<![\w$'\"])(?:true|false|\d+)(?![\w$.'\"])|[!=]==?(?![=>])|&&|\|\||[<>]=| [<>+] (?!\w+>)"
+)
 
 _REMOVABLE = (ast.Assign, ast.AugAssign, ast.Expr, ast.Raise, ast.Delete)
 
@@ -60,8 +70,13 @@ def _without_runs(files: Sequence[diffs.FilePatch]) -> Iterator[str]:
 def _other_statements(files: Sequence[diffs.FilePatch]) -> Iterator[str]:
     """One return, condition, comparison, operator or constant of what the patch adds, or a
     statement less; places take turns."""
-    runs = [run for run in _runs(files) if files[run.file].path.endswith(".py")]
-    turns = zip_longest(*(_changed_lines(run) for run in runs))
+    runs = _runs(files)
+    turns = zip_longest(
+        *(
+            _changed_lines(run) if files[run.file].path.endswith(".py") else _changed_words(run)
+            for run in runs
+        )
+    )
     for turn in turns:
         for run, lines in zip(runs, turn, strict=True):
             if lines is not None:
@@ -82,6 +97,17 @@ def _changed_lines(run: _Run) -> Iterator[list[str]]:
     for number, line in enumerate(added):
         for other in _changed_header(line):
             yield [*kept, *(f"+{new}" for new in [*added[:number], other, *added[number + 1 :]])]
+
+
+def _changed_words(run: _Run) -> Iterator[list[str]]:
+    """The run's lines with one truth, comparison, sum or number changed."""
+    for number, line in enumerate(run.lines):
+        if not line.startswith("+") or line[1:].lstrip().startswith(("//", "*", "/*", "import ")):
+            continue
+        for found in _WORD.finditer(line):
+            other = _WORDS.get(found[0]) or str(int(found[0]) + 1)
+            made = line[: found.start()] + other + line[found.end() :]
+            yield [*run.lines[:number], made, *run.lines[number + 1 :]]
 
 
 def _changed_header(line: str) -> Iterator[str]:

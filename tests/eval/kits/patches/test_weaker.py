@@ -57,3 +57,23 @@ def test_what_is_no_program_has_none(tmp_path):
     diff = patch("a\n", "b\n", tmp_path).replace("a.py", "a.txt")
 
     assert list(islice(weaker(diff), 1)) == []
+
+
+@pytest.mark.parametrize(
+    ("line", "expected"),
+    [
+        ("read(text, { keep: true });", "read(text, { keep: false });"),
+        ("return a === b && 'a && b';", "return a !== b && 'a && b';"),
+        ("for (let i = 0; i < 10; i++) {", "for (let i = 0; i >= 10; i++) {"),
+        ("const next = x => x + 1;", "const next = x => x - 1;"),
+        ("const next = x => x + 1;", "const next = x => x + 2;"),
+        ("// true", None),
+        ("import { x2 } from 'y1';", None),
+    ],
+)
+def test_in_other_languages_a_word_is_another_one(tmp_path, line, expected):
+    diff = patch("f();\n", f"f();\n{line}\n", tmp_path).replace("a.py", "a.js")
+    made = list(weaker(diff))
+
+    assert not any(f"+{line}\n" in each for each in made)
+    assert any(f"+{expected}\n" in each for each in made) if expected else not made
