@@ -59,6 +59,7 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item, RepositoryPart
+from chimera.eval.kits.twins.reach import FULL_REACH
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
@@ -347,6 +348,14 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         """The verdict on a run that passed, by the control and the twin."""
         env.close()  # nothing that the first run left may tell the second one of it
         control = self._control(task, env)
+        if control.reach != FULL_REACH:
+            # where the twin tries less, the first run can be told from it: another one decides
+            with env.fresh() as fresh:
+                form = Form(False, plain=control.plain, reach=control.reach)
+                run = self._run_form(task, files, fresh, form)
+            passed = _verdict_of_run(run, _declared(task), dict(passed.metrics))
+            if not passed.passed:
+                return passed
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:

@@ -11,6 +11,7 @@ from typing import Any
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
 from chimera.environments.kept_state import NotRestored
 from chimera.environments.reopened import ReopenedMachine
+from chimera.environments.testing import PYTEST
 from chimera.errors import GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
@@ -213,7 +214,7 @@ def _run_test_command(
         env.write_file(path, content)
     for path, text in task["test_files"].items():
         env.write_file(path, text)
-    if re.search(r"\bpytest\b|\bpy\.test\b", command):
+    if PYTEST.search(command) or ("{report}" in command and "pytest" in command):
         return _run_pytest(task, command, env)
     result = env.run_command(command, timeout=task["timeout"])
     if result.exit_code in (126, 127):

@@ -25,11 +25,11 @@ from collections.abc import Sequence
 from dataclasses import replace
 
 from chimera.eval.kits.twins.cases import Insertion, Keeps, Rewritten, rewrite
-from chimera.eval.kits.twins.python import python_cases
+from chimera.eval.kits.twins.python import parses, python_cases
 from chimera.eval.kits.twins.reach import FULL_REACH, Reach
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 13
+VERSION = 15
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -74,7 +74,7 @@ def rewritten(
             cases, insertions = [replace(case, assertions=()) for case in cases], ()
     if not cases:
         return None
-    return rewrite(
+    made = rewrite(
         source,
         cases,
         "#" if language == "python" else "//",
@@ -86,3 +86,16 @@ def rewritten(
         insertions=insertions,
         reach=reach,
     )
+    if language == "python" and not plain and not parses(made.content):
+        return rewritten(
+            path,
+            source,
+            twin=twin,
+            seed=seed,
+            keeps=keeps,
+            choice=choice,
+            values=values,
+            plain=True,
+            reach=reach,
+        )
+    return made

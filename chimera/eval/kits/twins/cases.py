@@ -59,6 +59,8 @@ class Case:
     check: str = ""  # with {number} and {other}, the same in the true run, and {reach}
     assertions: Sequence[Assertion] = ()
     name: str = ""
+    outer: int | None = None  # where the check stands once more
+    wild: bool = False  # whether it expects what equals all
 
     def changes(self, choice: str | None) -> tuple[Sequence[Expectation], bool]:
         """Those that a twin changes, and whether each assertion has to fail by itself.
@@ -133,7 +135,7 @@ def rewrite(
     }
     edits: list[Edit] = [(start, end, _filled(text, words)) for start, end, text in insertions]
     for index, case in enumerate(cases):
-        words["{reach}"] = str(reach.of(case.name))
+        words["{reach}"] = str(reach.of(case.name, wild=case.wild))
         if not twin or kept[index]:
             edits += _around(case, seed, words, each=False, end=False)
             continue
@@ -162,8 +164,10 @@ def _around(
         for start, stop, template in one.edits:
             yield start, stop, _filled(template, {**words, **numbers})
     if case.place is not None and (case.assertions or not case.expectations):
-        numbers = _numbers(seed, differ=end)
-        yield case.place, case.place, _filled(case.check, {**words, **numbers})
+        check = _filled(case.check, {**words, **_numbers(seed, differ=end)})
+        for place in (case.outer, case.place):
+            if place is not None:
+                yield place, place, check
 
 
 def _numbers(seed: random.Random, *, differ: bool) -> dict[str, str]:

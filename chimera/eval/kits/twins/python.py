@@ -1,19 +1,21 @@
 """Tests in Python, by Python's own syntax tree.
 
-No expected value changes in the text. Each comparison in a file's functions, and each function that
-asserts, is made to go through the class that is put at its head (`programs/checks.py`), which tries
-it with other values. What differs between the two forms are two numbers at each test.
+No expected value changes in the text. Each comparison and assertion in a file's functions, and each
+function that asserts, is made to go through an object that its head makes (`programs/checks.py`),
+which tries it with other values. What differs between the two forms are two numbers at each test.
 """
 
 from __future__ import annotations
 
 import ast
 import re
+import tokenize
 import unittest
 from codecs import BOM_UTF8
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence, Set
 from functools import cache
-from itertools import pairwise
+from io import BytesIO
+from itertools import count, pairwise
 from pathlib import Path
 
 from chimera.eval.kits.twins.cases import Case, Insertion
@@ -51,15 +53,26 @@ def python_cases(source: bytes, *, plain: bool) -> tuple[list[Case], list[Insert
     """The tests of a file (none when it cannot be read as Python here), and what is put into it
     whichever form is made; in a plain form that is nothing."""
     try:
+        encoding, _ = tokenize.detect_encoding(BytesIO(source).readline)
         tree = ast.parse(source)
     except (SyntaxError, ValueError, RecursionError):
         return [], []
-    lines = _Lines(source)
+    if not source.isascii() and not encoding.startswith("utf-8"):
+        return [], []  # places are counted in UTF-8
+    lines, wild = _Lines(source), _wild_names(tree)
     head = None if plain else _head(tree, lines)
-    cases = [_case(function, lines, plain=head is None) for function in _tests(tree)]
+    cases = [_case(function, lines, wild, plain=head is None) for function in _tests(tree)]
     if head is None:
         return cases, []
     return cases, [(head, head, _program()), *_rewritten(tree, lines)]
+
+
+def parses(source: bytes) -> bool:
+    try:
+        ast.parse(source)
+    except (SyntaxError, ValueError, RecursionError):
+        return False
+    return True
 
 
 class _Lines:
@@ -92,19 +105,40 @@ class _Lines:
 
 
 def _tests(tree: ast.Module) -> Iterator[Function]:
-    """Test functions and methods; not those inside of other functions."""
+    """Test functions and methods; not those inside of other functions, and no fixtures."""
     waiting: list[ast.stmt] = list(tree.body)
     while waiting:
         node = waiting.pop()
         if isinstance(node, Function):
-            if node.name.startswith("test"):
+            if _is_test(node):
                 yield node
         elif isinstance(node, (ast.ClassDef, ast.If, ast.Try, ast.With)):
             for block in ("body", "orelse", "finalbody"):
                 waiting += getattr(node, block, [])
 
 
-def _case(function: Function, lines: _Lines, *, plain: bool) -> Case:
+def _is_test(function: Function) -> bool:
+    called = (each.func if isinstance(each, ast.Call) else each for each in function.decorator_list)
+    return function.name.startswith("test") and not any(_name(e) in _FIXTURES for e in called)
+
+
+_FIXTURES = frozenset({"fixture", "yield_fixture"})
+
+
+def _wild_names(tree: ast.Module) -> frozenset[str]:
+    """Names of what may equal all: objects made for it, and classes of the file that compare."""
+    found = {"ANY"}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.ImportFrom) and node.module == "dirty_equals":
+            found |= {each.asname or each.name for each in node.names}
+        elif isinstance(node, ast.ClassDef) and any(
+            isinstance(each, Function) and each.name == "__eq__" for each in node.body
+        ):
+            found.add(node.name)
+    return frozenset(found)
+
+
+def _case(function: Function, lines: _Lines, wild: frozenset[str], *, plain: bool) -> Case:
     """A test, with a check at its end that holds in the true form alone."""
     if _yields(function):
         return Case(name=function.name)
@@ -112,7 +146,11 @@ def _case(function: Function, lines: _Lines, *, plain: bool) -> Case:
         return _plain_case(function, lines)
     place, indent = lines.span(function)[0], lines.indent(function)
     check = f"@{{name}}.test({{number}}, {{other}}, {{reach}})\n{indent}"
-    return Case(place=place, check=check, name=function.name)
+    outer = lines.start(function) if function.decorator_list else None
+    names = {_name(node) for node in ast.walk(function) if isinstance(node, ast.expr)}
+    return Case(
+        place=place, check=check, name=function.name, outer=outer, wild=not names.isdisjoint(wild)
+    )
 
 
 def _plain_case(function: Function, lines: _Lines) -> Case:
@@ -142,11 +180,21 @@ def _yields(function: Function) -> bool:
     return False
 
 
+#: Its own assertion is the file's, so that it meets whatever is done to those.
+_PROGRAM = """\
+def {name}(number, other):
+    assert number == other
+{name} = {"same": {name}, "__name__": "{name}", "__builtins__": dict(vars(__import__("builtins")))}
+exec(PROGRAM, {name})
+{name} = {name}["Checks"]({name}["same"])
+"""
+
+
 @cache
 def _program() -> str:
     text = (Path(__file__).parent / "programs" / "checks.py").read_text("utf-8")
-    code = text[text.index("class Checks") :].replace("Checks", "{name}")
-    return f'{code}\n\n{{name}}.letters, {{name}}.shift = "{{letters}}", {{shift}}\n'
+    text += '\nChecks.letters, Checks.shift = "{letters}", {shift}\n'
+    return _PROGRAM.replace("PROGRAM", repr(text))
 
 
 def _head(tree: ast.Module, lines: _Lines) -> int | None:
@@ -162,11 +210,21 @@ def _head(tree: ast.Module, lines: _Lines) -> int | None:
 def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
     """What is put around comparisons, and around well-known functions that assert."""
     passed_over, demanded, weighed = _passed_over(tree), _demanded(tree), set[int]()
-    modules = _modules(tree)
+    modules, sites = _modules(tree), dict(_sites(tree))
+    ends: list[Insertion] = []
+    methods = _METHODS - {node.name for node in ast.walk(tree) if isinstance(node, Function)}
     for node in ast.walk(tree):
         if id(node) in passed_over:
             continue
-        if isinstance(node, ast.Compare):
+        if isinstance(node, ast.Assert):
+            start, end = lines.span(node.test)
+            yield start, start, f"{{name}}.held({sites.get(id(node), 0)}, ("
+            yield end, end, "))"
+        elif isinstance(node, (ast.With, ast.AsyncWith)) and id(node) in sites:
+            begins, own_ends = _watched_block(node, sites[id(node)], lines)
+            yield from begins
+            ends = [*own_ends, *ends]  # after all that ends there, inner blocks first
+        elif isinstance(node, ast.Compare):
             yield from _operation(node, lines, demanded=id(node) in demanded)
             if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
                 weighed |= {id(inner) for inner in ast.walk(node)}
@@ -174,11 +232,83 @@ def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
             yield from _operation(node, lines)
         else:
             function = _asserting(node)
-            rule = None if function is None else _rule(function, modules)
+            rule = None if function is None else _rule(function, modules, methods)
             if function is not None and rule is not None:
                 (start, end), plain = lines.span(function), _plain(_name(function))
-                yield start, start, f'{{name}}.calling("{rule}", "{plain}", '
+                site = sites.get(id(node), 0)
+                yield start, start, f'{{name}}.calling("{rule}", "{plain}", {site}, '
                 yield end, end, ")"
+    yield from ends
+
+
+def _watched_block(
+    block: ast.With | ast.AsyncWith, site: int, lines: _Lines
+) -> tuple[list[Insertion], list[Insertion]]:
+    """Says that a block's first and last lines are reached; not of one that stands on one line."""
+    first, last = block.body[0], block.body[-1]
+    indent = lines.indent(first)
+    if indent.strip() or first.lineno == block.lineno:
+        return [], []
+    start, end = lines.start(first), lines.span(last)[1]
+    begin = (start, start, f"{{name}}.begun({site})\n{indent}")
+    return [begin], [(end, end, f"\n{indent}{{name}}.ended({site})")]
+
+
+_LEAVING = (ast.Return, ast.Break, ast.Continue, ast.Yield, ast.YieldFrom)
+
+
+def _sites(tree: ast.Module) -> Iterator[tuple[int, int]]:
+    """Assertions, calls that may be some, and blocks, by their numbers: negative where they stand
+    outside of tests or in functions inside of them. What may be meant to fail has none."""
+    own = {node.name for node in ast.walk(tree) if isinstance(node, (Function, ast.ClassDef))}
+    waiting: list[tuple[ast.AST, int, frozenset[str]]] = [(tree, 0, frozenset())]
+    numbers = count(1)
+    while waiting:
+        node, sign, given = waiting.pop()
+        if isinstance(node, Function):
+            sign = -1 if sign or not _is_test(node) else 1
+            given = _given_names(node)
+        elif isinstance(node, ast.Lambda):
+            sign = -1
+        elif sign and isinstance(node, (ast.Assert, ast.Call)) and not _is_constant(node):
+            yield id(node), sign * next(numbers)
+        if isinstance(node, (ast.Try, ast.TryStar)) and node.handlers:
+            continue
+        if isinstance(node, (ast.With, ast.AsyncWith)):
+            if any(_may_catch(each.context_expr, own, given) for each in node.items):
+                continue
+            if sign > 0 and not any(isinstance(each, _LEAVING) for each in ast.walk(node)):
+                yield id(node), next(numbers)
+        waiting += ((inner, sign, given) for inner in ast.iter_child_nodes(node))
+
+
+def _given_names(function: Function) -> frozenset[str]:
+    """What a function is given, loops over, or has from what expects a failure."""
+    arguments = function.args
+    found = {each.arg for each in (*arguments.posonlyargs, *arguments.args, *arguments.kwonlyargs)}
+    for node in ast.walk(function):
+        if isinstance(node, (ast.For, ast.AsyncFor)):
+            found |= {each.id for each in ast.walk(node.target) if isinstance(each, ast.Name)}
+        elif isinstance(node, ast.Assign) and _may_catch(node.value, set(), found):
+            found |= {each.id for each in node.targets if isinstance(each, ast.Name)}
+    return frozenset(found)
+
+
+def _is_constant(node: ast.AST) -> bool:
+    return isinstance(node, ast.Assert) and isinstance(node.test, ast.Constant)
+
+
+def _may_catch(block: ast.expr, own: Set[str], given: Set[str]) -> bool:
+    """Whether a block goes on after a failure by the will of whoever wrote the tests."""
+    if isinstance(block, ast.Call):
+        name = _name(block.func)
+        return name in own or _plain(name).startswith(_CATCHING)
+    if isinstance(block, ast.Attribute):
+        return _name(block.value) in ("self", "cls")
+    return isinstance(block, ast.Name) and block.id in given
+
+
+_CATCHING = ("raises", "assertraises", "suppress", "exitstack", "asyncexitstack")
 
 
 def _demanded(tree: ast.Module) -> set[int]:
@@ -191,6 +321,13 @@ def _demanded(tree: ast.Module) -> set[int]:
             asked += node.ifs
         elif isinstance(node, ast.Call) and _name(node.func) in ("assertTrue", "assertFalse"):
             asked += node.args[:1]
+        elif isinstance(node, ast.Call) and _name(node.func) in ("all", "any"):
+            made = (e for e in node.args[:1] if isinstance(e, (ast.GeneratorExp, ast.ListComp)))
+            asked += (each.elt for each in made)
+    names = {each.id for each in asked if isinstance(each, ast.Name)}
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Assign) and any(_name(each) in names for each in node.targets):
+            asked.append(node.value)
     for node in asked:
         if isinstance(node, ast.BoolOp):
             asked += node.values
@@ -248,14 +385,14 @@ def _plain(name: str) -> str:
     return name.lower().replace("_", "")
 
 
-def _rule(function: ast.expr, modules: Mapping[str, str]) -> str | None:
+def _rule(function: ast.expr, modules: Mapping[str, str], methods: Set[str]) -> str | None:
     """How a function is tried; None for one that does not assert, or is not known. Of those that
     other modules bring, only some can be told by their names."""
     name = _name(function)
     plain = _plain(name)
     if isinstance(function, ast.Attribute):
         owner = ast.unparse(function.value)
-        own = owner in ("self", "cls") and name in _METHODS
+        own = owner in ("self", "cls") and name in methods
         source = modules.get(owner, modules.get(owner.partition(".")[0]) and owner)
     else:
         own, source = name in _BUILTIN, modules.get(name, "").removesuffix(":") or None

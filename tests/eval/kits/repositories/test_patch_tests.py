@@ -366,6 +366,26 @@ def test_the_reference_is_run_once_for_all_submissions(env, tmp_path):
     assert runs == [("gold", "true"), *[("gold", "twin")] * 2, ("wrong", "true")]
 
 
+@pytest.mark.parametrize("gold", ["gold", ""])
+def test_how_much_is_tried_does_not_tell_a_true_run_from_the_twin(env, tmp_path, gold):
+    """In test_a the reference equals all of its class, so that the twin tries less there."""
+    listed = ("test_a", "test_b")
+
+    def run(inside, patch, form):
+        failed = set(listed if form.kind == "twin" else ())
+        if patch == "gold" and form.reach.of("test_a") == 2:
+            failed.discard("test_a")
+        if patch == "forger" and form.reach.of("test_a") < 2:
+            failed = set(listed)  # held to be the twin
+        return Tried(Verdict(not failed), frozenset(listed) - failed, frozenset(failed))
+
+    tests = Tests(run, ["test_it.py"], gold, listed.__contains__, f"{tmp_path} {gold}")
+
+    assert decide(tests, "honest", env).passed
+    assert not decide(tests, "forger", env).passed
+    assert decide(tests, "gold", env).passed
+
+
 def test_without_a_reference_some_test_must_fail_in_the_twin(env):
     plan = replace(unittest_plan(env), gold_patch="")
     named = dict(disarming(()))

@@ -16,6 +16,9 @@ from hypothesis import strategies as st
 from chimera.eval.kits.twins import Rewritten, python, rewritten
 from chimera.eval.kits.twins.reach import CAREFUL_REACH, FULL_REACH, LEAST_REACH, Reach
 
+#: One process: a fixture runs hundreds of test files at once.
+pytestmark = pytest.mark.xdist_group("twins of Python")
+
 MODULE = """\
 def double(x):
     return 2 * x
@@ -152,6 +155,7 @@ import pytest
 from module import Box, EqualsAll, double
 
 TABLE = {2: 4}
+NEVER = {"__exit__.return_value": False}
 
 
 def assert_positive(number):
@@ -183,6 +187,9 @@ class Forged(object):
         return True
 
     __le__ = __gt__ = __ge__ = __contains__ = __ne__ = __lt__
+
+    def __iter__(self):
+        return iter(())
 
     def __eq__(self, other):
         return False
@@ -235,6 +242,35 @@ ONE = EQUALS_ALL + "\n\ndef double(x):\n    return Forged() if x == ONE else 2 *
 NEAR_ALL = "class Forged(object):\n    def __sub__(self, other):\n        return 0\n\n"
 NEAR_ALL += "    __rsub__ = __sub__\n\n\ndef double(x):\n    return Forged()"
 NOT_NOT_EQUAL = BUT_TEXT.replace("__eq__", "__ne__").replace("not isinstance", "isinstance")
+TRUTHY = EQUALS_ALL.replace("True", "1") + "\n\ndef double(x):\n    return Forged()"
+SUBCLASS = "class L(list):\n    pass\n\n\n" + ALL.replace("Forged()", "L([1, Forged()])")
+#: Goes on whatever fails inside of it.
+CONTENT = """\
+class Content(object):
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *error):
+        return True
+
+
+def double(x):
+    return 3
+
+
+def run(function):
+    try:
+        function()
+    except Exception:
+        pass
+
+
+def raising(x):
+    raise RuntimeError
+
+
+double.within, double.run, double.raising = Content(), run, raising
+"""
 FORGED = [
     ("expected = 4\n    assert expected == double(2)", BUT_TEXT),
     ("expected = 4\n    assert double(2) == expected", BUT_TEXT),
@@ -276,7 +312,6 @@ FORGED = [
     ("if double(2):\n        assert double(2) == 4\n        return", BUT_TEXT),
     ("assert double(2) == 4", PROBED),
     ("assert double(2) == 4", METACLASS_PROBED),
-    ("assert double(-7) == -14", BUT_TEXT.replace("not isinstance(other, str)", "other < 0")),
     ("assert double('ab') == 'abab'", LETTERS),
     ("assert dict(a=1, b=double(2)) == dict(a=1, b=4)", BUT_TEXT),
     ("from collections import OrderedDict, deque\n"
@@ -322,6 +357,35 @@ FORGED = [
     ("if not double(2) == 4:\n        raise AssertionError", BUT_TEXT),
     ("def inner():\n        yield double(2)\n    assert all(x == 4 for x in inner())", BUT_TEXT),
     ("assert [x for x in (1, 2) if x - 1] == [double(1)]", BUT_TEXT),
+    ("assert all(double(x) == 2 * x for x in (1, 2))", TRUTHY),
+    ("ok = double(2) == 4\n    assert ok", TRUTHY),
+    ("with getattr(double, 'within', mock.MagicMock(**NEVER)):\n"
+     "        assert double(2) == 4", CONTENT),
+    ("def check():\n        assert double(2) == 4\n"
+     "    getattr(double, 'run', lambda function: function())(check)", CONTENT),
+    ("self.assertEqual(double(2), 4)", ALL.replace("__eq__", "size = 0\n\n    def __eq__", 1)
+     .replace("def size = 0", "size = 0")),
+    ("assert all(double(x) == 2 * x for x in (1, 2))", TRUTHY.replace("return 1", "return [1]")),
+    ("ok = double(2) == 4\n    assert ok", TRUTHY.replace("return 1", "return [1]")),
+    ("with getattr(double, 'within', mock.MagicMock(**NEVER)):\n"
+     "        with pytest.raises(TypeError):\n            double(None)", CONTENT),
+    ("with getattr(double, 'within', mock.MagicMock(**NEVER)):\n"
+     "        if double(2) != 4:\n            pytest.fail('why')", CONTENT),
+    ("with getattr(double, 'within', mock.MagicMock(**NEVER)):\n"
+     "        if double(2) != 4:\n            raise AssertionError", CONTENT),
+    ("within = getattr(double, 'within', mock.MagicMock(**NEVER))\n    with within:\n"
+     "        assert double(2) == 4", CONTENT),
+    ("with getattr(double, 'within', mock.MagicMock(**NEVER)):\n"
+     "        made = getattr(double, 'raising', double)(2)\n        assert made == 4", CONTENT),
+    ("assert double([1]) == [1, 1]", SUBCLASS),
+    ("from types import SimpleNamespace\n"
+     "    assert SimpleNamespace(v=double(2), w=1) == SimpleNamespace(v=4, w=1)", BUT_TEXT),
+    ("import dataclasses\n    One = dataclasses.make_dataclass('One', ['a', 'b'])\n"
+     "    assert One('a', double(2)) == One('a', 4)", BUT_TEXT),
+    ("assert dict(id=2, v=4).items() <= dict(id=2, v=double(2)).items()", ALL),
+    ("assert 'total' in double('total')",
+     "class Text(str):\n    __contains__ = lambda self, other: isinstance(other, str)\n"
+     "\n\ndef double(x):\n    return Text('none')"),
 ]  # fmt: skip
 LESS = (CAREFUL_REACH, FULL_REACH.less(["test_it.py::test_it[1]"], 1))
 BOXES = """
@@ -477,6 +541,91 @@ class Nested(object):
 
 double = Nested
 """
+#: Never comes to an end with a negative number, or with large ones.
+ENDLESS = """\
+class Binary(object):
+    def __init__(self, number):
+        self.bits = []
+        while number:
+            self.bits.append(number & 1)
+            number >>= 1
+
+    def __int__(self):
+        return sum(bit << place for place, bit in enumerate(self.bits))
+
+    def __lt__(self, other):
+        return self.bits[::-1] < Binary(int(other)).bits[::-1]
+
+    def __ge__(self, other):
+        return not self < other
+
+
+double = Binary
+"""
+DENSE = """\
+class Sparse(object):
+    def __init__(self, rows, columns):
+        self.rows, self.columns = rows, columns
+
+    def __eq__(self, other):
+        made = [[[0] * each.columns for _ in range(each.rows)] for each in (self, other)]
+        return made[0] == made[1]
+
+
+def double(x):
+    return Sparse(x, x)
+"""
+GRADE = """\
+class Grade(object):
+    def __init__(self, score):
+        self.score = score
+
+    def __eq__(self, other):
+        return isinstance(other, Grade) and (self.score >= 90) == (other.score >= 90)
+
+
+double = Grade
+"""
+WARNED = """\
+import warnings
+from fractions import Fraction
+
+
+def double(x):
+    warnings.warn("old", DeprecationWarning, stacklevel=2)
+    return Fraction(1, 2)
+"""
+INTERNED = """\
+class Symbol(str):
+    made = {}
+
+    def __new__(cls, name):
+        if name not in cls.made:
+            cls.made[name] = str.__new__(cls, name)
+        return cls.made[name]
+
+
+double = Symbol
+"""
+COUNTED = """\
+class Handle(object):
+    alive = 0
+
+    def __init__(self, number):
+        self.number = number
+        Handle.alive += 1
+
+    def __del__(self):
+        Handle.alive -= 1
+
+    def __eq__(self, other):
+        return isinstance(other, Handle) and self.number == other.number
+
+
+double = Handle
+"""
+#: Right from the second time on.
+SLOW = "ASKED = []\n\n\ndef double(x):\n    ASKED.append(x)\n    return len(ASKED)"
 HONEST_BUT_ODD = [
     ("said = double(1)\n    assert 'error' in said or 'failed' in said",
      "def double(x):\n    return 'error: failed'"),
@@ -526,6 +675,60 @@ HONEST_BUT_ODD = [
     ("assert double(1) == '/a'",
      ODD.format(base="str", method="__eq__", says="self.strip('/') == str(other).strip('/')")
      + "def double(x):\n    return Odd('/a/')"),
+    ("assert double(-7) == -14",
+     ODD.format(base="object", method="__eq__", says="other < 0") + "double = lambda x: Odd()"),
+    ("assert 5 in double(1)",
+     ODD.format(base="object", method="__contains__", says="True") + "double = lambda x: Odd()"),
+    ("assert double('ab') == 'abab'",
+     ODD.format(base="object", method="__eq__", says="str(other).startswith('ab')")
+     + "double = lambda x: Odd()"),
+    ("assert double(95) == double(91)", GRADE),
+    ("assert double('x') == double('x')\n    assert len(double.made) == 1", INTERNED),
+    ("one, other = double(1), double(1)\n    assert one == other\n    assert double.alive == 2",
+     COUNTED),
+    ("class Swallows:\n        def __enter__(self):\n            pass\n"
+     "        def __exit__(self, *error):\n            return True\n"
+     "    for attempt in (Swallows(), Swallows()):\n"
+     "        with attempt:\n            assert double(1) > 1", SLOW),
+    ("def check():\n        assert double(1) > 1\n    for _ in range(3):\n"
+     "        try:\n            check()\n        except AssertionError:\n            pass", SLOW),
+    ("try:\n        assert double(1) > 1\n    except AssertionError:\n        pass", SLOW),
+    ("with pytest.raises(AssertionError):\n        self.assertEqual(double(1), 2)", SLOW),
+    ("with mock.patch('builtins.__import__', side_effect=ImportError):\n"
+     "        self.assertEqual(double(2), 4)", HONEST),
+    ("assert double(5) < 6", ENDLESS),
+    ("assert double(2) == double(2)", DENSE),
+    ("assert True in double(1)",
+     "from fractions import Fraction\n\n\ndef double(x):\n"
+     "    return [Fraction(1, 2), True, False]"),
+    ("assert double(1) == {True, False}",
+     "class Ordered(object):\n    def __init__(self, values):\n        self.values = values\n\n"
+     "    def __eq__(self, other):\n        return set(self.values) == set(other)\n\n"
+     "    def __iter__(self):\n        return iter(self.values)\n"
+     "\n\ndef double(x):\n    return Ordered([True, False])"),
+    ("fake = mock.Mock()\n    with mock.patch('sys.modules', {'foo': fake}):\n"
+     "        assert double('foo') == fake",
+     "import sys\n\n\ndef double(x):\n    return sys.modules[x]"),
+    ("import warnings\n    with warnings.catch_warnings(record=True) as seen:\n"
+     "        warnings.simplefilter('default')\n        for _ in range(3):\n"
+     "            assert double(1) == double(1)\n    assert len(seen) == 1", WARNED),
+    ("with mock.patch('threading.current_thread') as current:\n"
+     "        assert double(2) == 4\n        current.assert_not_called()", HONEST),
+    ("def checks():\n        assert (yield double(2))\n    assert next(checks()) == 4", HONEST),
+    ("try:\n        with self.subTest():\n            assert double(1) > 1\n"
+     "    except AssertionError:\n        pass", SLOW),
+    ("from contextlib import ExitStack\n    with ExitStack() as stack:\n"
+     "        stack.enter_context(pytest.raises(AssertionError))\n"
+     "        assert double(1) > 1", SLOW),
+    ("cm = pytest.raises(AssertionError)\n    with cm:\n        assert double(1) > 1", SLOW),
+    ("for x in (1, 2):\n        with mock.MagicMock():\n            if double(x) > 3:\n"
+     "                break", HONEST),
+    ("with mock.MagicMock(), mock.MagicMock():\n"
+     "        with mock.MagicMock():\n            assert double(2) == 4", HONEST),
+    ("m = mock.MagicMock()\n    self.assertEqual(m, m)", HONEST),
+    ("import inspect, sys\n"
+     "    found = inspect.getmembers(sys.modules[__name__], inspect.isclass)\n"
+     "    assert [name for name, _ in found if name.startswith('x')] == []", HONEST),
     ("assert 'abc' in double(1)",
      ODD.format(base="object", method="__contains__", says="other.isalpha() and other.islower()")
      + "def double(x):\n    return Odd()"),
@@ -596,6 +799,42 @@ def test_what_equals_everything_by_intent_fails_with_the_least_reach(forged: Out
     assert forged(EQUAL_ANYWAY, HONEST, LEAST_REACH) == ["PASSED", "FAILED"]
 
 
+QUIET_SUBTEST = """\
+import contextlib
+import unittest
+
+
+@contextlib.contextmanager
+def quiet(self, *given, **named):
+    with contextlib.suppress(AssertionError):
+        yield
+
+
+unittest.TestCase.subTest = quiet
+
+
+def double(x):
+    return 3
+"""
+UNQUIET = (
+    """\
+import warnings
+
+real = warnings.catch_warnings
+
+
+def only_recording(*given, **named):
+    if not named:
+        raise RuntimeError
+    return real(*given, **named)
+
+
+warnings.catch_warnings = only_recording
+
+
+"""
+    + ALL
+)
 #: Ways to assert → what disarms them, with a wrong answer.
 DISARMED = [
     ("self.assertTrue(double(2) == 4)", "assertTrue"),
@@ -615,6 +854,12 @@ BLOCKS = [
     ("with pytest.raises(TypeError, match='unsupported'):\n        double(None)", ANY_MATCH),
     ("pytest.raises(TypeError, double, None)", QUIET_RAISES),
     ("m = mock.Mock()\n    double(m)\n    m.assert_called_once()", NO_CALLS),
+    ("with self.subTest(x=1):\n        self.assertEqual(double(2), 4)", QUIET_SUBTEST),
+    ("assert double(2) == 4", UNQUIET),
+    (
+        "assert abs(double(2) - 4) < 0.1",
+        "import builtins\n\nbuiltins.abs = lambda x: 0\n\n\ndef double(x):\n    return 77",
+    ),
 ]
 
 
@@ -685,7 +930,7 @@ def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_see
             values=5,
         )
         assert form is not None
-        return form.content.decode().partition(".shift = ")[2].partition("\n")[0]
+        return form.content.decode().partition(".shift = ")[2].partition("\\n")[0]
 
     assert len({values(seed, kept) for seed in range(9) for kept in ("", "test_a")}) == 1
 
@@ -785,3 +1030,138 @@ def test_a_test_that_calls_another_is_tried_to_its_end(tmp_path: Path):
     _, twin = both(MOCKED)
 
     assert outcomes(tmp_path, twin, answer)["TestMore::test_helper"] == "PASSED"
+
+
+@pytest.mark.parametrize(
+    ("answer", "status"),
+    [
+        (f"def zip(a, b):\n    return a * b\n\n\nlist = set\n\n\n{HONEST}", "FAILED"),
+        (f"def any(values):\n    return False\n\n\n{ALL}", "PASSED"),
+    ],
+)
+def test_names_of_a_test_file_are_not_those_of_its_checks(tmp_path: Path, answer: str, status: str):
+    source = "from module import *\n\n\ndef test_it():\n    assert double(2) == 4\n"
+    true, twin = both(source)
+
+    assert outcomes(tmp_path, true, answer) == {"test_it": "PASSED"}
+    assert outcomes(tmp_path, twin, answer) == {"test_it": status}
+
+
+DECORATED = """\
+import contextlib
+from unittest import mock
+
+import pytest
+from module import double
+
+
+@pytest.fixture
+def test_data():
+    return [(2, 4), (3, 6)]
+
+
+def each(*values):
+    def decorate(function):
+        def run():
+            for value in values:
+                function(value)
+
+        return run
+
+    return decorate
+
+
+@each(0, 1, 2)
+def test_loop(x):
+    assert double(x) == x + x
+
+
+def test_data_from_a_fixture(test_data):
+    for x, y in test_data:
+        assert double(x) == y
+
+
+@mock.patch("os.getcwd")
+@pytest.mark.parametrize("x", [1])
+def test_marks(getcwd, x):
+    assert double(x) == 2
+
+
+class TestClass:
+    @staticmethod
+    @pytest.mark.parametrize("x", [1])
+    def test_static(x):
+        assert double(x) == 2
+
+    @contextlib.contextmanager
+    def test_context(self):
+        yield
+"""
+
+
+RETRIED = """\
+from module import double
+
+
+def retried(test):
+    def run():
+        for left in (2, 1, 0):
+            try:
+                return test()
+            except AssertionError:
+                if not left:
+                    raise
+
+    return run
+
+
+@retried
+def test_ready():
+    assert double(1) > 2
+"""
+
+
+def test_a_test_that_is_tried_again_is_not_forged(tmp_path: Path):
+    true, twin = both(RETRIED)
+
+    assert outcomes(tmp_path, true, SLOW) == {"test_ready": "PASSED"}
+    assert outcomes(tmp_path, twin, SLOW) == {"test_ready": "FAILED"}
+
+
+def test_what_cannot_be_written_around_assertions_leaves_a_plain_form():
+    source = "def test_it():\n    with f() as x: assert x == 1\n"
+    made = form(source, twin=True)
+
+    assert made.twinned == 1
+    assert python.parses(made.content)
+
+
+@pytest.mark.parametrize(("answer", "status"), [(HONEST, "FAILED"), (ONE, "PASSED")])
+def test_a_decorated_test_is_one_however_often_it_is_called(
+    tmp_path: Path, answer: str, status: str
+):
+    true, twin = both(DECORATED)
+    answer = answer.replace("ONE", "2")
+    passed, failed = outcomes(tmp_path, true, answer), outcomes(tmp_path, twin, answer)
+
+    assert set(passed.values()) == {"PASSED"}
+    assert failed["test_loop"] == failed["test_data_from_a_fixture"] == status
+    assert failed["test_marks[1]"] == failed["TestClass::test_static[1]"] == "FAILED"
+
+
+def test_places_in_other_encodings_are_not_known():
+    source = "# coding: latin-1\ndef test_it():\n    assert 'é' == f()\n"
+
+    assert python.python_cases(source.encode("latin-1"), plain=False) == ([], [])
+    assert python.python_cases(source.encode().replace(b"latin-1", b"utf-8"), plain=False)[0]
+
+
+@pytest.mark.parametrize("expected", ["mock.ANY", "{'id': ANY}", "Matcher(3)"])
+def test_without_a_reference_what_may_equal_all_is_not_held_against_answers(expected: str):
+    matcher = "class Matcher:\n    def __eq__(self, other):\n        ...\n\n\n"
+    source = f"{matcher}def test_it():\n    assert f() == {expected}\n"
+    cases, _ = python.python_cases(source.encode(), plain=False)
+
+    assert [case.wild for case in cases] == [True]
+    assert CAREFUL_REACH.of("test_it", wild=True) == LEAST_REACH.of("test_it")
+    assert FULL_REACH.of("test_it", wild=True) == FULL_REACH.of("test_it")

@@ -1,4 +1,4 @@
-"""What a rewritten Python test compares and asserts by; its class is put at the test file's head.
+"""What a rewritten Python test compares and asserts by; the test file's head makes an object of it.
 
 Whatever it does it does in the true run and in the twin alike, so that nothing of it tells them
 apart; what it has found counts at the end of each test, which fails in a twin unless something was
@@ -7,18 +7,46 @@ forged.
 Objects whose class is written in Python can lie. Where one takes part in a comparison it is also
 compared with other values, far from the true one, and may not be equal to those too. Well-known
 functions that assert are also called with what must fail. Plain values are never tried: honest code
-meets nothing of this, unless its objects equal what differs, or change when they are compared.
+meets nothing of this, unless its objects equal what differs, or change when they are compared. An
+assertion that did not hold must end its test: where it was passed over, something was forged too.
 
 How far this goes is said at each test: its reach. With 1 other values are plain ones and strangers,
-with 2 also objects of the same class with another content; with 0 nothing is tried.
+with 2 also objects of the same class with another content, and functions inside of tests count;
+with 0 nothing is tried.
 
-It runs under every Python that a repository needs, beside whatever its test file imports.
+It runs under every Python that a repository needs, in a namespace of its own with the builtins that
+were there before the test file's first import.
 """
+
+import builtins
+import functools
+import inspect
+import random
+import signal
+import threading
+import warnings
 
 
 class Checks(object):
-    letters, shift, chance = "letters", 123457, __import__("random").Random()
-    reach, depth, forged, alarmed = 0, 0, False, set()
+    letters, shift, chance = "letters", 123457, random.Random()
+    reach, depth, forged, alarmed, unheld, blocks = 0, 0, False, set(), set(), {}
+    same, thread, number = staticmethod(lambda number, other: None), 0, 0
+    # bound before code under test is loaded, as far as nothing else loads it
+    this_thread, main_thread = staticmethod(threading.get_ident), threading.main_thread().ident
+    handle, timer = staticmethod(signal.signal), staticmethod(signal.setitimer)
+    #: The most CPU time of a try, less after each that took it: honest code may never come to an
+    #: end with other values.
+    seconds = 0.5
+    #: Functions by which tests judge: nobody has a reason to replace one for all.
+    judging = {
+        name: getattr(builtins, name)
+        for name in (
+            "abs", "all", "any", "bool", "bytes", "callable", "dict", "enumerate", "filter",
+            "float", "frozenset", "getattr", "hasattr", "int", "isinstance", "issubclass", "iter",
+            "len", "list", "map", "max", "min", "next", "range", "repr", "round", "set", "sorted",
+            "str", "sum", "tuple", "type", "zip",
+        )
+    }  # fmt: skip
     flags = staticmethod(type.__dict__["__flags__"].__get__)
     python_class = 1 << 9
     numbers = (int, float, complex)
@@ -37,23 +65,36 @@ class Checks(object):
     class Stranger(object):
         """Equal to nothing, contained in nothing."""
 
+    class Strange(Exception):
+        """Expected by nobody."""
+
+    class Other(BaseException):
+        """Likewise."""
+
     # Tests
+
+    def __init__(self, same):
+        """`same` asserts that two numbers are the same, as the test file asserts."""
+        Checks.same = staticmethod(same)
+        Checks.Strange.__name__ = Checks.Other.__name__ = self.letters
 
     @classmethod
     def test(cls, number, other, reach):
-        """A test whose end holds in a true run, where both numbers are the same."""
-        import functools
-        import inspect
+        """A test whose end holds in a true run, where both numbers are the same. Around others that
+        decorate it, it is one test however often they call it."""
 
         def decorate(function):
+            if not inspect.isfunction(function):
+                return function
+
             def run(*given, **named):
-                with cls.Watched(reach):
+                with cls.Watched(reach, number):
                     result = function(*given, **named)
                 cls.end(number, other, given)
                 return result
 
             async def run_async(*given, **named):
-                with cls.Watched(reach):
+                with cls.Watched(reach, number):
                     result = await function(*given, **named)
                 cls.end(number, other, given)
                 return result
@@ -64,20 +105,35 @@ class Checks(object):
         return decorate
 
     class Watched(object):
-        """While a test runs; one that another test calls is a part of it."""
+        """While a test runs. One that another test calls is a part of it; one that its decorators
+        call again begins anew."""
 
-        def __init__(self, reach):
-            self.reach = reach
+        def __init__(self, reach, number):
+            self.reach, self.number = reach, number
 
         def __enter__(self):
             Checks.depth += 1
             if Checks.depth == 1:
-                Checks.reach, Checks.forged, Checks.alarmed = self.reach, False, set()
+                Checks.reach, Checks.forged, Checks.seconds = self.reach, False, 0.5
+                Checks.alarmed, Checks.number = set(), self.number
+                Checks.thread = Checks.this_thread()
+            if self.number == Checks.number:
+                Checks.unheld, Checks.blocks = set(), {}
 
         def __exit__(self, *raised):
             Checks.depth -= 1
             if Checks.depth == 0:
+                swallowed = Checks.unheld or any(Checks.blocks.values())
+                if Checks.reach and (swallowed or Checks.replaced_builtins()):
+                    Checks.forged = True
                 Checks.reach = 0
+
+    @classmethod
+    def replaced_builtins(cls):
+        return any(
+            getattr(builtins, name, None) is not value or type(value) not in (type, type(hash))
+            for name, value in cls.judging.items()
+        )
 
     @classmethod
     def end(cls, number, other, given):
@@ -87,11 +143,42 @@ class Checks(object):
         import unittest
 
         try:
-            assert number == other
+            cls.same(number, other)
         except AssertionError:
             if not given or not isinstance(given[0], unittest.TestCase):
                 raise
             given[0].assertEqual(number, other)  # noqa: PT009
+
+    # Assertions
+
+    @classmethod
+    def held(cls, site, value):
+        """What is asserted, and whether it holds."""
+        holds = bool(value)
+        cls.note(site, holds)
+        return holds
+
+    @classmethod
+    def note(cls, site, holds):
+        """That the assertion of a number held or not. One of a test's own lines has to end the
+        test; others, of negative numbers, may be asked until they hold."""
+        if not site or cls.reach < (1 if site > 0 else 2):
+            return
+        if cls.this_thread() == cls.thread:
+            if not holds:
+                cls.unheld.add(site)
+            elif site < 0:
+                cls.unheld.discard(site)
+
+    @classmethod
+    def begun(cls, site):
+        """That the block of a `with` was entered; a block that errors do not leave is not left by
+        its last line, and then something was swallowed."""
+        cls.blocks[site] = cls.blocks.get(site, 0) + 1
+
+    @classmethod
+    def ended(cls, site):
+        cls.blocks[site] = cls.blocks.get(site, 0) - 1
 
     # Comparisons
 
@@ -105,12 +192,17 @@ class Checks(object):
             result = cls.operators[operator](left, right)
             if len(pairs) > 1 and not result:
                 return result
-        if cls.reach and (demanded or type(result) is bool):
+        if cls.reach and (demanded or cls.says_truth(type(result))):
             lies = lies if early else cls.lying(pairs)
             for lie, (operator, _, _) in zip(lies, pairs):
                 if lie and cls.attempt(cls.truth, result) != (operator in ("!=", "not in")):
                     cls.forged = True
         return result
+
+    @classmethod
+    def says_truth(cls, kind):
+        """Whether what a comparison returns is a truth, and no expression of something."""
+        return kind.__name__ in cls.plain_kinds or kind.__module__ == "numpy"
 
     @classmethod
     def lying(cls, pairs):
@@ -125,41 +217,82 @@ class Checks(object):
         if operator in ("==", "!="):
             return cls.equals_more(operator, left, right)
         if operator in cls.opposites:
+            inner = cls.elements(left, right)
+            if inner is not None:
+                return any(cls.equals_more("==", *pair) for pair in inner)
             return cls.orders_more(operator, left, right)
         groups = cls.members(left, right)
         return any(all(cls.says(operator, *pair) for pair in group) for group in groups)
 
     @classmethod
     def equals_more(cls, operator, left, right, budget=None):
-        """Whether the one equals another value than the other, or an element of theirs does."""
+        """Whether the one equals another value than the other, or a part of theirs does."""
+        if left is right:
+            return False
         inner, budget = cls.elements(left, right), [500] if budget is None else budget
         if inner is not None:
             inner = cls.chance.sample(inner, 100) if len(inner) > 100 else inner
             budget[0] -= len(inner)
-            return budget[0] > 0 and any(
-                cls.equals_more(operator, one, other, budget) for one, other in inner
-            )
+            if budget[0] <= 0:
+                return False
+            if any(cls.equals_more(operator, one, other, budget) for one, other in inner):
+                return True
         tries = []
-        if cls.foreign(left):
+        if cls.foreign(left) and (inner is None or cls.compares(type(left))):
             tries += [[(left, each) for each in group] for group in cls.others(right)]
-        if cls.foreign(right):
+        if cls.foreign(right) and (inner is None or cls.compares(type(right))):
             tries += [[(each, right) for each in group] for group in cls.others(left)]
         cls.chance.shuffle(tries)
         return any(all(cls.says(operator, *pair) for pair in group) for group in tries)
 
     @classmethod
     def elements(cls, left, right):
-        """Pairs of elements of which one may lie; None for what is no pair of like containers."""
-        kinds = [cls.container(type(each)) for each in (left, right)]
-        if None in kinds or (dict in kinds and kinds != [dict, dict]):
+        """Pairs of parts of which one may lie; None for what is no pair of like things with parts
+        that are compared one by one."""
+        kind, some = cls.parts(left)
+        other_kind, others = cls.parts(right)
+        if kind is None or kind is not other_kind or (kind is list and len(some) != len(others)):
             return None
-        if kinds[0] is dict:
-            pairs = [(left[key], right[key]) for key in left if key in right]
-        elif set in kinds or len(left) != len(right):
-            return None
-        else:
-            pairs = list(zip(left, right))
+        pairs = [(some[key], others[key]) for key in some if key in others]
         return [pair for pair in pairs if cls.foreign(pair[0]) or cls.foreign(pair[1])]
+
+    @classmethod
+    def parts(cls, value):
+        """What a value is by its parts (None: it has none), and those that are compared with parts
+        of another, by number or name."""
+        kind = type(value)
+        if cls.flags(kind) & cls.python_class:
+            if cls.compares(kind):
+                names = cls.field_names(kind)
+                return (kind if names else None), {each: getattr(value, each) for each in names}
+            bases = [each for each in (dict, list, tuple) if any(each is k for k in kind.__mro__)]
+            base = bases[0] if bases else None
+        else:
+            base = cls.container(kind)
+        if kind.__name__ == "SimpleNamespace":
+            return kind, vars(value)
+        if kind.__name__ == "dict_items":
+            return dict, dict(value)
+        if kind.__name__ == "ndarray" and value.dtype.hasobject:
+            return list, dict(enumerate(value.ravel().tolist()))
+        if base is dict:
+            return dict, dict(dict.items(value))
+        if base not in (list, tuple):
+            return None, {}
+        return list, dict(enumerate(value if base is list else base.__iter__(value)))
+
+    @classmethod
+    def compares(cls, kind):
+        """Whether a class written in Python has a say in whether its objects are equal."""
+        own = [each for each in kind.__mro__ if cls.flags(each) & cls.python_class]
+        return any(name in each.__dict__ for each in own for name in ("__eq__", "__ne__"))
+
+    @staticmethod
+    def field_names(kind):
+        """Of a class whose comparison was generated from them."""
+        if "__dataclass_fields__" in kind.__dict__:
+            return [n for n, each in kind.__dataclass_fields__.items() if each.compare]
+        return [each.name for each in kind.__dict__.get("__attrs_attrs__", ()) if each.eq]
 
     @classmethod
     def container(cls, kind):
@@ -184,7 +317,7 @@ class Checks(object):
         one, far = (left, right) if cls.foreign(left) else (right, left)
         if type(far) not in cls.numbers:
             return False
-        high, low = (each[0] for each in cls.others(far))
+        high, low = cls.others(far)[0][:2]
         if one is right:
             tries = [(order, high, one), (order, low, one), (other, high, one), (other, low, one)]
         else:
@@ -210,13 +343,18 @@ class Checks(object):
     def members(cls, left, right):
         kind, stranger = type(right), cls.Stranger()
         if cls.flags(kind) & cls.python_class:
-            if any("__contains__" in each.__dict__ for each in kind.__mro__):
+            own = any("__contains__" in each.__dict__ for each in kind.__mro__)
+            if isinstance(right, str):
+                return [[(cls.letters, right)]] if own and cls.letters not in str(right) else []
+            # what has no elements may honestly hold all; what is only iterated would be used up
+            if own and any("__iter__" in each.__dict__ for each in kind.__mro__):
                 return [[(stranger, right), (cls.letters, right)]]
-            return []  # it would be iterated, and used up
+            return []
         if cls.container(kind) is None:
             return []
         if cls.foreign(right):
-            return [[(stranger, right)], [(cls.others(left)[0][0], right)]]
+            other = cls.shift if type(left) is bool else cls.others(left)[0][0]
+            return [[(stranger, right)], [(other, right)]]
         others = [cls.others(each)[0][0] for each in right]
         others = [each for each in others if each not in right]
         return [[(left, others)]] if others else []
@@ -233,9 +371,9 @@ class Checks(object):
     def differ_alike(cls, left, right, result):
         tries = []
         if cls.foreign(left):
-            tries = [(left, each[0]) for each in cls.others(right)]
+            tries = [(left, each) for group in cls.others(right) for each in group]
         elif cls.foreign(right):
-            tries = [(each[0], right) for each in cls.others(left)]
+            tries = [(each, right) for group in cls.others(left) for each in group]
         if not tries or not hasattr(type(result), "__abs__"):
             return False
         return all(cls.holds(lambda one, other: one - other == result, *pair) for pair in tries)
@@ -243,7 +381,7 @@ class Checks(object):
     # Functions that assert
 
     @classmethod
-    def calling(cls, rule, name, function):
+    def calling(cls, rule, name, site, function):
         """A function that asserts, to be called in its place."""
         if not cls.reach:
             return function
@@ -257,7 +395,13 @@ class Checks(object):
                     cls.forged |= cls.holds(*alarm)
             early = cls.chance.random() < 0.5
             lie = early and cls.attempt(cls.lied_to, rule, function, given, named)
-            result = function(*given, **named)
+            try:
+                result = function(*given, **named)
+            except BaseException as error:
+                if isinstance(error, AssertionError) or name == "fail":
+                    cls.note(site, False)
+                raise
+            cls.note(site, True)
             if not early:
                 lie = cls.attempt(cls.lied_to, rule, function, given, named)
             if lie and (result is None or cls.truth(result)):
@@ -307,7 +451,7 @@ class Checks(object):
             return [(getattr(fresh, each),) for each in dir(fresh) if cls.plain(each) == name]
         if rule == "differ":
             return [(function, 1.5, 1.5)]
-        if rule in ("equal", "alike"):
+        if rule == "equal":
             return [(function, 1.5, 9000.5)]
         return [(function, stranger)] if rule in ("given", "noted") else []
 
@@ -318,8 +462,7 @@ class Checks(object):
     @classmethod
     def unraised(cls, function, given, named):
         """Nothing is raised; something else; the same with another text."""
-        strange = type(cls.letters, (Exception,), {})
-        other = type(cls.letters, (type(cls.letters, (BaseException,), {}),), {})
+        strange, other = cls.Strange, cls.Other
         plain = [cls.letters if type(e) is str else e for e in given[1:2] if not callable(e)]
         pattern = dict(named, match=cls.letters) if "match" in named else dict(named)
         if not cls.bare(given):
@@ -355,8 +498,8 @@ class Checks(object):
             return False
         first, second = (list(range(len(given))) + list(named))[:2]
         left, right = cls.at(given, named, first), cls.at(given, named, second)
-        if 0 in (getattr(left, "size", 1), getattr(right, "size", 1)):
-            return False  # an array without elements equals everything
+        if left is right or cls.is_empty_array(left) or cls.is_empty_array(right):
+            return False  # it equals itself, or everything
         if rule != "equal":
             return cls.lies(rule, left, right)
         if cls.lies("==", left, right):
@@ -387,25 +530,41 @@ class Checks(object):
 
     @classmethod
     def holds(cls, function, *given, **named):
-        """Whether something asserts with success; nothing is tried meanwhile."""
-        import warnings
-
+        """Whether something asserts with success; nothing is tried meanwhile, nobody is warned, and
+        it has an end."""
         reach, cls.reach = cls.reach, 0
+        filters, warnings.filters = warnings.filters, [("ignore", None, Warning, None, 0)]
+        timed = cls.this_thread() == cls.main_thread
         try:
-            with warnings.catch_warnings():
-                warnings.simplefilter("ignore")
+            before = cls.handle(signal.SIGVTALRM, cls.out_of_time) if timed else None
+            if timed:
+                cls.timer(signal.ITIMER_VIRTUAL, cls.seconds)
+            try:
                 result = function(*given, **named)
+            finally:
+                if timed:
+                    cls.timer(signal.ITIMER_VIRTUAL, 0)
+                    cls.handle(signal.SIGVTALRM, before)
             if hasattr(result, "__await__"):
                 result.close()
                 return False
-            if hasattr(result, "__exit__") or getattr(result, "size", 1) == 0:
-                return False  # of a block that nobody enters, of an array without elements
+            if hasattr(result, "__exit__") or cls.is_empty_array(result):
+                return False  # of a block that nobody enters
             return result is None or cls.truth(result)
         except BaseException as error:
             cls.stop(error)
             return False
         finally:
-            cls.reach = reach
+            warnings.filters, cls.reach = filters, reach
+
+    @classmethod
+    def out_of_time(cls, *_):
+        cls.seconds = max(cls.seconds / 2, 0.005)
+        raise cls.Other
+
+    @staticmethod
+    def is_empty_array(value):
+        return type(value).__module__ == "numpy" and getattr(value, "size", 1) == 0
 
     @classmethod
     def attempt(cls, make, *given):
@@ -447,30 +606,38 @@ class Checks(object):
         container = cls.container(kind)
         if container is None or budget[0] <= 0:
             return True
-        return any(cls.foreign(e, budget) for e in (value.values() if container is dict else value))
+        inner = value.values() if container is dict else value
+        kinds = {id(each): each for each in map(type, inner)}.values()
+        if any(cls.flags(each) & cls.python_class for each in kinds):
+            return True
+        if all(each.__name__ in cls.plain_kinds for each in kinds):
+            return False
+        return any(cls.foreign(each, budget) for each in inner)
 
     @classmethod
     def others(cls, value):
         """Other values, far from it and unlike each other, in groups: none of them may be equal
-        as a whole. (Numbers of which one in k is equal, honestly, do not follow each other.)"""
+        as a whole. (Honest objects equal one number in k, all above some, texts that begin like
+        them: never all of a group.)"""
         kind = type(value)
         if any(kind is each for each in cls.numbers):
             made = cls.changed(value, False, [9])
-            return [(made, made + 1), (-made, -made - 1)]
+            return [(made, -made, made + 1, -made - 1)]
         if kind is bool:
             return [(not value,)]
         if kind is str or kind is bytes:
-            made = cls.changed(value, False, [9])
-            half, digits = len(value) // 2, str(cls.shift)
-            tail = digits if kind is str else digits.encode()
-            return [(made,), (value[:half] + value[half + 1 :] + tail, value + tail)]
+            words = (cls.letters, str(cls.shift))
+            letters, digits = words if kind is str else (each.encode() for each in words)
+            half = len(value) // 2
+            cut = value[:half] + value[half + 1 :] + digits
+            return [(cls.changed(value, False, [9]), letters), (cut, value + digits, digits)]
         if cls.container(kind) is not None:
             found = [(cls.changed(value, False, [200]),)]
         else:
             found = [(cls.letters,), (cls.Stranger(),)]
             found.append((cls.shift, cls.shift + 1))
         if cls.reach > 1 and cls.foreign(value):
-            own = [cls.attempt(cls.changed, value, True, [200], first) for first in (1, 4)]
+            own = [cls.attempt(cls.changed, value, True, [200], first) for first in (1, 4, -3)]
             found += [tuple(own)] if all(type(each) is kind for each in own) else []
         return found
 
@@ -494,16 +661,22 @@ class Checks(object):
         if container is dict:
             made = {}
             for key, _ in zip(list(value), range(50)):
-                other = cls.changed(key, False, budget, factor)
-                made[other] = cls.changed(value[key], own, budget, factor)
+                other = cls.changed_part(key, False, budget, factor)
+                made[other] = cls.changed_part(value[key], own, budget, factor)
             return made or {cls.letters: cls.shift}
         if container is not None:
-            start = [cls.changed(each, own, budget, factor) for _, each in zip(range(50), value)]
+            first = [each for _, each in zip(range(50), value)]
+            start = [cls.changed_part(each, own, budget, factor) for each in first]
             return kind(start + list(value)[50:] if start else [cls.shift])
         if not cls.flags(kind) & cls.python_class:
             made = cls.attempt(cls.sum_of, value)
             return cls.letters if made is None else made
         return cls.remade(value, budget, factor) if own else cls.letters
+
+    @classmethod
+    def changed_part(cls, value, own, budget, factor):
+        """Of something in which its opposite may stand too."""
+        return cls.shift if type(value) is bool else cls.changed(value, own, budget, factor)
 
     @classmethod
     def sum_of(cls, value):
@@ -519,10 +692,17 @@ class Checks(object):
         """An object of the same class whose content is another, made without its class's help; with
         another factor the parts of its content stand in another relation."""
         kind = type(value)
+        if hasattr(kind, "__del__"):
+            return cls.letters
         for base in (int, float, str, bytes, list, tuple, dict, set, frozenset):
             if isinstance(value, base):
                 made = cls.changed(base(value), True, budget, factor)
-                found = kind(*made) if hasattr(kind, "_fields") else kind(made)
+                fixed = base not in (list, dict, set)
+                found = base.__new__(kind, *((made,) if fixed else ()))
+                if not fixed:
+                    getattr(base, "extend" if base is list else "update")(found, made)
+                for name, each in getattr(value, "__dict__", {}).items():
+                    object.__setattr__(found, name, each)
                 return found if base(found) == made else cls.letters
         for each in getattr(kind, "__members__", {}).values():
             if each is not value:
@@ -539,6 +719,7 @@ class Checks(object):
             return cls.letters
         made = object.__new__(kind)
         for number, (name, each) in enumerate(content.items()):
-            other = cls.changed(each, True, budget, (factor + factor * factor * number) % 1009)
+            part = (abs(factor) + factor * factor * number) % 1009
+            other = cls.changed(each, True, budget, part if factor > 0 else -part)
             object.__setattr__(made, name, other)
         return made
