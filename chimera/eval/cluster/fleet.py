@@ -97,6 +97,7 @@ class Fleet:
         self._gone: set[str] = set()
         self._room: list[tuple[int, str]] = []  # a heap: the node with most room first
         self._queue: deque[Job] = deque()
+        self._suspects: deque[Job] = deque()  # one more loss, and they are errors
         self._losses: dict[int, int] = {}
         self._results: deque[TrialRecord] = deque()
         self._calls: list[_Waiting] = []
@@ -139,8 +140,9 @@ class Fleet:
     def finish(self) -> None:
         """Begin no further trial: those that no node has are forgotten."""
         self.finishing = True
-        self.pending -= len(self._queue)
-        self._queue.clear()
+        for waiting in (self._queue, self._suspects):
+            self.pending -= len(waiting)
+            waiting.clear()
         self._carrier.wish(0)
 
     def stop(self) -> None:
@@ -227,7 +229,7 @@ class Fleet:
                 error = TrialError("cluster", message, retryable=True, of_answer=True)
                 self._results.append(unfinished(job, error))
             else:
-                self._queue.appendleft(job)
+                (self._suspects if self._is_suspect(job) else self._queue).appendleft(job)
         self._place()
 
     # Who gets what
@@ -237,22 +239,39 @@ class Fleet:
         if (free := self._nodes[name].free) > 0:
             heapq.heappush(self._room, (-free, name))
 
+    def _is_suspect(self, job: Job) -> bool:
+        """Whether its next loss makes a trial an error."""
+        return self._losses.get(job.number, 0) == MOST_LOSSES - 1
+
     def _place(self) -> None:
         """Give waiting trials to the nodes with most room."""
-        while self._queue and self._room:
+        passed_over = []
+        while (self._queue or self._suspects) and self._room:
             room, name = heapq.heappop(self._room)
             node = self._nodes.get(name)
             if node is None or node.free != -room:  # it was said before something changed
                 continue
-            job = self._queue.popleft()
+            job = self._next_for(node)
+            if job is None:
+                passed_over.append((room, name))
+                continue
             node.jobs[job.number] = job
             task_id = job.task if isinstance(job.task, str) else job.task["id"]
             self._surroundings.started(task_id, job.sample)
             self._carrier.send(name, job)
             self._offer(name)
+        for each in passed_over:
+            heapq.heappush(self._room, each)
         if self._nodes or self._refused:  # otherwise the first are still on their way
             slots = self.workers / max(1, len(self._nodes))
-            self._carrier.wish(math.ceil(len(self._queue) / slots))
+            self._carrier.wish(math.ceil(len(self._queue) / slots) + len(self._suspects))
+
+    def _next_for(self, node: _Node) -> Job | None:
+        """What a node gets. No two suspects share one: where a trial ends its nodes, those that ran
+        beside it before must not be held for it."""
+        if self._suspects and not any(map(self._is_suspect, node.jobs.values())):
+            return self._suspects.popleft()
+        return self._queue.popleft() if self._queue else None
 
     def _tend(self) -> None:
         """What the passing of time does."""

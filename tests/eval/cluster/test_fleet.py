@@ -6,14 +6,24 @@ import contextlib
 import queue
 from dataclasses import asdict
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 
 from chimera.errors import EnvironmentFault
 from chimera.eval.cluster import fleet
 from chimera.eval.cluster.fleet import Fleet
-from chimera.eval.cluster.messages import Joined, Lost, Message, Reserve, Settle, Setup, Throttled
+from chimera.eval.cluster.messages import (
+    Done,
+    Job,
+    Joined,
+    Lost,
+    Message,
+    Reserve,
+    Settle,
+    Setup,
+    Throttled,
+)
 from chimera.eval.cluster.node import job_of, node_identity
 from chimera.eval.controls import Controls
 from chimera.eval.run import PreparedRun, RunSettings, prepare
@@ -125,28 +135,93 @@ def test_nodes_together_never_spend_more_than_the_budget(waits: Path, dollars: f
     assert "budget" in result.stopped
 
 
-def test_a_trial_that_ends_every_node_it_meets_is_an_error(
-    waits: Path, monkeypatch: pytest.MonkeyPatch
-):
-    cluster = Cluster(settings(waits), nodes=6)
+class Ledger:
+    """A carrier that only writes down who got which trial."""
 
-    original = Cluster.executor
+    def __init__(self) -> None:
+        self.events: queue.Queue[tuple[Message, int | None]] = queue.Queue()
+        self.trials: dict[str, list[int]] = {}
 
-    def executor(self: Cluster, surroundings: Surroundings, trials: int) -> Fleet:
-        made = original(self, surroundings, trials)
+    def next(self, timeout: float) -> tuple[Message, int | None]:
+        return self.events.get(block=False)
 
-        def poison(node: str, job: Any) -> None:
-            if job.task == "t3":
-                self.carrier.events.put((Lost(node, "out of memory"), None))
+    def send(self, node: str, job: Job) -> None:
+        self.trials.setdefault(node, []).append(job.number)
 
-        self.carrier.on_send = poison
-        return made
+    def start(self) -> None: ...
+    def reply(self, ticket: int, refusal: str | None) -> None: ...
+    def slow_down(self, node: str, endpoint: str, seconds: float) -> None: ...
+    def wish(self, nodes: int) -> None: ...
+    def give_up(self, node: str) -> None: ...
+    def close(self) -> None: ...
 
-    monkeypatch.setattr(Cluster, "executor", executor)
-    result = cluster.run()
 
-    assert outcomes(result) == {**EXPECTED, "t3": "error"}
-    assert "3 nodes were lost" in next(r.why for r in result.results if r.task_id == "t3")
+@pytest.fixture
+def told() -> Told:
+    return Told()
+
+
+class Told:
+    """A fleet of six trials whose nodes are nothing but words."""
+
+    def __init__(self) -> None:
+        self.carrier = Ledger()
+        self.fleet = Fleet(
+            self.carrier,
+            Surroundings(None, lambda *_: None, lambda *_: None),
+            lambda number, _: Job(number, f"t{number}", 0, ""),
+        )
+        for _ in range(6):
+            self.fleet.submit(cast("TrialSpec", None))
+
+    def hear(self, *messages: Message) -> list[TrialRecord]:
+        """The trials that have ended with that."""
+        found = list[TrialRecord]()
+        for message in messages:
+            self.carrier.events.put((message, None))
+        with contextlib.suppress(queue.Empty):
+            while True:
+                found.append(self.fleet.result(timeout=0.01))
+        return found
+
+
+def out_of_memory(node: str) -> Lost:
+    return Lost(node, "out of memory")
+
+
+def test_a_trial_that_ends_every_node_it_meets_is_an_error_and_its_neighbours_are_not(told: Told):
+    assert not told.hear(Joined("a", 2), out_of_memory("a"), Joined("b", 2), out_of_memory("b"))
+    assert told.carrier.trials == {"a": [1, 2], "b": [1, 2]}
+
+    assert not told.hear(Joined("c", 3), Joined("d", 2))
+    assert told.carrier.trials["c"] == [1, 3, 4]
+    assert told.carrier.trials["d"] == [2, 5]
+
+    (error,) = told.hear(out_of_memory("c"))
+    assert (error.task_id, error.status) == ("t1", "error")
+    assert "3 nodes were lost" in error.why
+    assert told.fleet.pending == 5
+
+
+def test_a_trial_that_lost_two_nodes_waits_for_one_without_another_such(told: Told):
+    told.hear(Joined("a", 2), out_of_memory("a"), Joined("b", 2), out_of_memory("b"))
+    told.hear(Joined("c", 8))
+    assert told.carrier.trials["c"] == [1, 3, 4, 5, 6]
+
+    (done,) = told.hear(Done("c", 1, TrialRecord("t1", 0, "")))
+
+    assert done.task_id == "t1"
+    assert told.carrier.trials["c"] == [1, 3, 4, 5, 6, 2]
+    told.fleet.finish()
+    assert told.fleet.pending == 5
+
+
+def test_trials_that_wait_for_a_node_of_their_own_are_forgotten_at_the_end(told: Told):
+    told.hear(Joined("a", 2), out_of_memory("a"), Joined("b", 2), out_of_memory("b"))
+
+    told.fleet.finish()
+
+    assert told.fleet.pending == 0
 
 
 def test_a_node_with_another_grader_takes_no_part(waits: Path, monkeypatch: pytest.MonkeyPatch):
