@@ -23,17 +23,21 @@ def heard(listener: Listener) -> Iterator[None]:
         _listener.reset(token)
 
 
-@contextmanager
-def doing(what: str, *, seconds: float = 0.0) -> Iterator[None]:
+class doing:
     """Say what is done until the block ends; then it is again what was done before."""
-    listener = _listener.get()
-    if listener is None:
-        yield
-        return
-    token = _now.set(what)
-    listener(what, seconds)
-    try:
-        yield
-    finally:
-        _now.reset(token)
-        listener(_now.get(), 0.0)
+
+    __slots__ = ("_listener", "_seconds", "_token", "_what")
+
+    def __init__(self, what: str, *, seconds: float = 0.0) -> None:
+        self._what, self._seconds = what, seconds
+
+    def __enter__(self) -> None:
+        self._listener = listener = _listener.get()
+        if listener is not None:
+            self._token = _now.set(self._what)
+            listener(self._what, self._seconds)
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        if self._listener is not None:
+            _now.reset(self._token)
+            self._listener(_now.get(), 0.0)

@@ -13,6 +13,7 @@ import re
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import fields, is_dataclass, replace
 from difflib import get_close_matches
+from functools import lru_cache
 from itertools import islice
 from typing import Any, TypeVar
 
@@ -21,6 +22,8 @@ ValueT = TypeVar("ValueT")
 MOST_TYPED = 200
 MOST_NEAR = 2000
 
+#: What most values are that are no text.
+_WITHOUT_TEXT = frozenset({bool, bytes, float, int, type(None)})
 _SURROGATES = re.compile("[\ud800-\udfff]")
 #: Controls but line feed and tab, soft hyphen, marks and orders of writing direction, invisible
 #: spaces and separators, surrogates, annotations, tags. Joiners stay: scripts and emoji need them.
@@ -43,17 +46,25 @@ def storable_value(value: ValueT) -> ValueT:
 
 def with_texts(value: ValueT, change: Callable[[str], str]) -> ValueT:
     """Plain data, or a dataclass of it, with every text in it changed, keys too."""
+    kind: Any = type(value)
     changed: Any = value
+    if kind in _WITHOUT_TEXT:
+        return value
     if isinstance(value, str):
         changed = change(value)
     elif isinstance(value, Mapping):
         changed = {with_texts(key, change): with_texts(item, change) for key, item in value.items()}
     elif isinstance(value, (list, tuple)):
-        changed = type(value)([with_texts(item, change) for item in value])
+        changed = kind([with_texts(item, change) for item in value])
     elif is_dataclass(value) and not isinstance(value, type):
-        changes = {f.name: with_texts(getattr(value, f.name), change) for f in fields(value)}
+        changes = {name: with_texts(getattr(value, name), change) for name in _field_names(kind)}
         changed = replace(value, **changes)
     return changed  # type: ignore[no-any-return]
+
+
+@lru_cache(maxsize=256)
+def _field_names(kind: Any) -> tuple[str, ...]:
+    return tuple(each.name for each in fields(kind))
 
 
 def printable(text: str) -> str:

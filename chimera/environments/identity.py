@@ -99,9 +99,14 @@ def _this_process() -> JSON:
     return digest(sys.version, platform.platform(), found)
 
 
-@cache
 def own_code() -> JSON:
     """Chimera itself: a working copy changes without its version."""
+    with _reading:
+        return _own_code()
+
+
+@cache
+def _own_code() -> JSON:
     return fingerprint(Path(__file__).parents[1])
 
 

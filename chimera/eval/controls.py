@@ -26,7 +26,7 @@ from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.control_store import ControlStore
 from chimera.eval.submitters import OracleAgent, Stored
 from chimera.eval.timing import timed
-from chimera.eval.trial import Submitter, TrialSpec, run_trial
+from chimera.eval.trial import Submitter, TrialSpec, run_trial, submits
 from chimera.eval.values import (
     Control,
     ControlAnswer,
@@ -95,7 +95,7 @@ class Controls:
         self, spec: TrialSpec, *, checkpoint: Callable[[TrialRecord], object] | None = None
     ) -> TrialRecord:
         """One trial and its record; the verdict is there if it counts."""
-        if not (isinstance(spec.agent, Submitter) or _paid(spec.prior)):
+        if not (submits(spec.agent) or _paid(spec.prior)):
             fault = self._foreseen(spec)
             if fault is not None:
                 return fault
@@ -107,7 +107,8 @@ class Controls:
         if record.verdict is None:
             return self._blamed(spec, record) if self.mode != "off" and _broke(record) else record
         verdict = timed(spec.benchmark, spec.task, record.verdict)
-        record = replace(record, verdict=verdict)
+        if verdict is not record.verdict:
+            record = replace(record, verdict=verdict)
         if self.mode == "off":
             return _unsupported(record, verdict, TrialControls("off", "off"))
         try:
@@ -209,11 +210,12 @@ class Controls:
     def control(self, spec: TrialSpec, answer: ControlAnswer) -> Control:
         """What a known answer comes to where a trial is graded, made if nobody has yet."""
         identity, details = self.identity(spec.benchmark, spec.task, spec.start)
+        lasting = _lasting(spec.benchmark, spec.start)
         key = (identity, answer)
         with self._lock:
             lock = self._locks.setdefault(key, threading.Lock())
         with lock:
-            known = self._made.get(key) or self._stored(identity, answer)
+            known = self._made.get(key) or (self._stored(identity, answer) if lasting else None)
             if known is None:
                 known = replace(self._make(spec, answer), identity=identity, details=details)
                 self._save(spec, known)
@@ -417,7 +419,10 @@ def _unmade(spec: TrialSpec, answer: ControlAnswer, error: ChimeraError) -> Cont
 
 
 def _written(details: Mapping[str, JSON]) -> str:
-    return msgspec.json.encode(storable_value(dict(details)), enc_hook=str).decode()
+    try:
+        return msgspec.json.encode(details, enc_hook=str).decode()
+    except UnicodeEncodeError:  # lone surrogates
+        return msgspec.json.encode(storable_value(dict(details)), enc_hook=str).decode()
 
 
 def _solves_nothing(spec: TrialSpec, submission: Submission | None) -> bool:

@@ -39,7 +39,7 @@ from chimera.eval.trial import (
     close_open_environments,
 )
 from chimera.eval.values import Submission, Task, TrialRecord, Verdict, content_digest
-from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, results
+from chimera.eval.workers import Executor, Surroundings, ThreadExecutor, batches
 from chimera.providers.journal import Journal
 from chimera.providers.meter import TrialLimits
 from chimera.types import JSON
@@ -172,7 +172,7 @@ class Harness:
 
         make, observer = self.executor or self._threads, self.observer
         surroundings = Surroundings(
-            budget, store.write, observer.started, observer.doing, store.add_control
+            budget, store.write, observer.started, observer.doing, store.add_control_soon
         )
         executor = make(surroundings, len(plan))
         stopped = self._drive(executor, self._pending(plan, store), store)
@@ -216,22 +216,27 @@ class Harness:
         """Store what the trials came to; the reason why it stopped early, or None."""
         stopped: str | None = None
         streak = _Streak(self.breaker, self.first_breaker)
+        journals = _journals(store)
+        taken: list[TrialRecord] = []  # from the executor, perhaps not stored yet
         no_room = no_room_for(store.path)
         if no_room:
             raise StoreError(no_room)
         try:
-            with closing(results(executor, pending, hold=streak.would_meet_all)) as records:
-                for record in records:
-                    stored = store.write(record)
-                    self._forget_journal(store, record)
-                    self.observer.finished(stored)
-                    stopped = stopped or self._broken(streak, stored) or self._decided(stored)
+            with closing(batches(executor, pending, hold=streak.would_meet_all)) as found:
+                for taken in found:
+                    for record in store.write_all(taken):
+                        _forget_journal(journals, record)
+                        self.observer.finished(record)
+                        stopped = stopped or self._broken(streak, record) or self._decided(record)
+                    taken = []
                     no_room = no_room or no_room_for(store.path)
                     if stopped or no_room:
                         executor.finish()
+            store.flush()
         except KeyboardInterrupt as interruption:
-            for record in executor.ended():  # paid for: not to be done again
-                store.write(record)
+            for _ in store.write_all([*taken, *executor.ended()]):  # paid for: not to be done again
+                pass
+            store.flush()
             close_open_environments()
             raise Interrupted from interruption
         except (OSError, StoreError):  # of the run's file, or of what the observer writes to
@@ -247,18 +252,6 @@ class Harness:
             return reason
         self.observer.noticed(f"{reason}; going on: every stored answer is graded")
         return None
-
-    @staticmethod
-    def _journal(store: RunStore, trial_digest: str) -> Path | None:
-        """Where a trial's calls are kept until it is stored; nowhere for a run without a file."""
-        if str(store.path) == ":memory:":
-            return None
-        return Path(f"{store.path}.calls") / f"{trial_digest}.jsonl"
-
-    def _forget_journal(self, store: RunStore, record: TrialRecord) -> None:
-        path = self._journal(store, record.digest)
-        if path is not None and path.exists():
-            Journal(path).remove()
 
     def _decided(self, record: TrialRecord) -> str | None:
         if self.until is None:
@@ -296,10 +289,12 @@ class Harness:
 
     def _pending(self, plan: Plan, store: RunStore) -> Iterator[TrialSpec]:
         """What is left to do, made one at a time: a run's memory does not grow with its trials."""
-        start = self._start()
+        start, journals = self._start(), _journals(store)
+        is_new = isinstance(plan, _Rounds) and store.is_new()  # which has each trial once
         equal = EqualAnswers() if self._benchmark.decided_by_answer else None
         for (task, sample, agent), trial_digest in self._digests(plan):
-            stored, graded = store.state(task["id"], sample) or ("", False)
+            known = None if is_new else store.state(task["id"], sample)
+            stored, graded = known or ("", False)
             if graded and stored == trial_digest:
                 if self.until is not None:
                     self.until.add(task["id"], sample, passed=store.passed(task["id"], sample))
@@ -316,7 +311,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
-                journal=self._journal(store, trial_digest),
+                journal=None if journals is None else journals / f"{trial_digest}.jsonl",
                 equal=equal,
             )
 
@@ -355,6 +350,18 @@ class Harness:
         }
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
+
+
+def _journals(store: RunStore) -> Path | None:
+    """Where calls of trials are kept until these are stored; nowhere for a run without a file."""
+    return None if str(store.path) == ":memory:" else Path(f"{store.path}.calls")
+
+
+def _forget_journal(journals: Path | None, stored: TrialRecord) -> None:
+    if journals is not None and journals.exists():
+        path = journals / f"{stored.digest}.jsonl"
+        if path.exists():
+            Journal(path).remove()
 
 
 @dataclass(frozen=True, slots=True)

@@ -7,12 +7,12 @@ import random
 import threading
 import time
 from collections import OrderedDict
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from concurrent.futures import Future
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack
 from dataclasses import asdict, dataclass, field, replace
 from pathlib import Path
-from typing import Any, Literal, Protocol, TypeVar, runtime_checkable
+from typing import TYPE_CHECKING, Any, Literal, Protocol, TypeVar, runtime_checkable
 
 from chimera.activity import doing
 from chimera.agents.base import Agent
@@ -35,6 +35,9 @@ from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.text import storable_value
 from chimera.types import JSON, AgentResult, Usage
 
+if TYPE_CHECKING:
+    from typing_extensions import TypeIs
+
 ResultT = TypeVar("ResultT")
 
 #: How long an agent may take to notice that its time is up before it is given up.
@@ -51,6 +54,11 @@ class Submitter(Protocol):
     def submit(
         self, benchmark: Benchmark[Any], task: Any, sample: int, env: Environment
     ) -> Submission: ...
+
+
+def submits(agent: object) -> TypeIs[Submitter]:
+    """Whether it is a `Submitter`; asked several times a trial, which `isinstance` is slow for."""
+    return callable(getattr(agent, "submit", None))
 
 
 @dataclass(frozen=True, slots=True)
@@ -292,7 +300,7 @@ def _agents_environment(spec: TrialSpec) -> Environment:
     def opened() -> Environment:
         return spec.benchmark.open_environment(spec.task, spec.start)
 
-    if isinstance(spec.agent, Submitter) and spec.benchmark.grading == "fresh":
+    if submits(spec.agent) and spec.benchmark.grading == "fresh":
         return ReopenedMachine(lambda: machine(opened()))
     return opened()
 
@@ -314,7 +322,7 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
         meter.deadline = time.monotonic() + seconds
-    if isinstance(spec.agent, Submitter):
+    if submits(spec.agent):
         with _boundary(AgentError, "handing in"):
             return spec.agent.submit(spec.benchmark, spec.task, spec.sample, env)
     env.deadline = meter.deadline
@@ -374,16 +382,35 @@ def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> Re
     return outcome
 
 
-@contextmanager
-def _boundary(kind: type[RunError], phase: str) -> Iterator[None]:
+class _boundary(doing):
     """Name an unexpected exception for the boundary it crossed; ours pass as they are."""
-    try:
-        with doing(phase):
-            yield
-    except ChimeraError:
-        raise
-    except Exception as error:  # any code of users and adapters may fail in any way
-        raise kind(f"{phase} failed: {fault(error)}") from error
+
+    __slots__ = ("_kind",)
+
+    def __init__(self, kind: type[RunError], phase: str) -> None:
+        super().__init__(phase)
+        self._kind = kind
+
+    def __enter__(self) -> None:
+        try:
+            super().__enter__()
+        except Exception as error:
+            self._name(error)
+            raise
+
+    def __exit__(self, kind: object, error: BaseException | None, trace: object) -> None:
+        try:
+            super().__exit__(kind, error, trace)
+        except Exception as failure:
+            self._name(failure)
+            raise
+        if error is not None:
+            self._name(error)
+
+    def _name(self, error: BaseException) -> None:
+        """Any code of users and adapters may fail in any way."""
+        if isinstance(error, Exception) and not isinstance(error, ChimeraError):
+            raise self._kind(f"{self._what} failed: {fault(error)}") from error
 
 
 def _close(env: Environment) -> None:

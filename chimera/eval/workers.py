@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import contextlib
 import queue
 import threading
 from collections.abc import Callable, Generator, Iterable, Iterator
+from contextlib import closing, suppress
 from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
@@ -13,6 +13,9 @@ from typing import Generic, Protocol, TypeVar
 from chimera.eval.values import Control, TrialRecord
 from chimera.interrupts import looked_for, raise_asked
 from chimera.providers.meter import Budget
+
+#: Results that are handed on together, at the most.
+MOST_AT_ONCE = 64
 
 JobT = TypeVar("JobT")
 ResultT = TypeVar("ResultT")
@@ -85,7 +88,7 @@ class ThreadExecutor(Generic[JobT, ResultT]):
     def finish(self) -> None:
         """Begin no further job: those that no worker has begun are forgotten."""
         self.finishing = True
-        with contextlib.suppress(queue.Empty):
+        with suppress(queue.Empty):
             while True:
                 self._jobs.get_nowait()
                 self.pending -= 1
@@ -98,7 +101,7 @@ class ThreadExecutor(Generic[JobT, ResultT]):
 
     def ended(self) -> Iterator[ResultT]:
         """The results that are there already, for one who will not wait for more."""
-        with contextlib.suppress(queue.Empty):
+        with suppress(queue.Empty):
             while True:
                 outcome = self._results.get_nowait()
                 if not isinstance(outcome, BaseException):
@@ -112,13 +115,21 @@ class ThreadExecutor(Generic[JobT, ResultT]):
                 self._results.put(error)
 
 
-def results(
+def results(executor: Executor[JobT, ResultT], jobs: Iterable[JobT]) -> Generator[ResultT]:
+    """What the jobs came to, in the order in which they end."""
+    with closing(batches(executor, jobs, most=1)) as found:
+        for batch in found:
+            yield from batch
+
+
+def batches(
     executor: Executor[JobT, ResultT],
     jobs: Iterable[JobT],
     *,
     hold: Callable[[], bool] = lambda: False,
-) -> Generator[ResultT]:
-    """What the jobs came to, in the order in which they end.
+    most: int = MOST_AT_ONCE,
+) -> Generator[list[ResultT]]:
+    """What the jobs came to, in the order in which they end: each with those that are there too.
 
     Two a worker are taken ahead, once a first result is there; while `hold()`, none as long as
     others are under way. After `executor.finish()` only the results of these still come.
@@ -137,10 +148,27 @@ def results(
                     return
                 raise_asked()
                 try:
-                    result = executor.result(timeout=0.5)  # wakes for Ctrl-C
+                    batch = [executor.result(timeout=0.5)]  # wakes for Ctrl-C
                 except queue.Empty:
                     continue
                 ahead = 2
-                yield result
+                failure = _add_ended(executor, batch, most)
+                yield batch
+                if failure is not None:
+                    raise failure
     finally:
         executor.stop()
+
+
+def _add_ended(
+    executor: Executor[JobT, ResultT], batch: list[ResultT], most: int
+) -> BaseException | None:
+    """Take the results that are there already, up to one that is an exception."""
+    try:
+        while len(batch) < most:
+            batch.append(executor.result(timeout=0))
+    except queue.Empty:
+        return None
+    except BaseException as error:  # noqa: BLE001 - raised when those before it are stored
+        return error
+    return None

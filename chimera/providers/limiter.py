@@ -88,7 +88,9 @@ _lock = threading.Lock()
 def limiter_for(endpoint: str, most: int | None = None) -> AdaptiveLimiter:
     """The one limiter of an endpoint in this process, which lets at most `most` calls run."""
     with _lock:
-        limiter = _limiters.setdefault(endpoint, AdaptiveLimiter())
+        limiter = _limiters.get(endpoint)
+        if limiter is None:
+            limiter = _limiters[endpoint] = AdaptiveLimiter()
     if most is not None:
         limiter.keep_to(most)
     return limiter

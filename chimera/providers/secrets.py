@@ -64,7 +64,10 @@ def may_hold_secrets(encoded: str) -> bool:
 
     JSON escapes each character by itself, so what is in a text is in its escaped form too.
     """
-    return any(start in encoded for start, _ in _SHAPES) or any(
+    for start, _ in _SHAPES:
+        if start in encoded:
+            return True
+    return any(
         json.dumps(value, ensure_ascii=False)[1:-1] in encoded
         for value in (*_remembered, *_environment_secrets())
     )

@@ -411,7 +411,7 @@ def test_what_had_ended_when_a_run_was_interrupted_is_not_paid_for_again(tmp_pat
 
     class Impatient(SilentObserver):
         def finished(self, record):
-            while executors[0]._results.qsize() < 7:  # all have ended, and nobody took them yet
+            while executors[0]._results.qsize() < executors[0].pending:  # until all have ended
                 time.sleep(0.01)
             raise KeyboardInterrupt
 
@@ -425,3 +425,41 @@ def test_what_had_ended_when_a_run_was_interrupted_is_not_paid_for_again(tmp_pat
 
     assert again.seen == []
     assert result.total == 8
+
+
+class InterruptedStore(RunStore):
+    """Is interrupted once, in the middle of storing what has ended."""
+
+    interrupted = False
+
+    def _write_trial(self, record):
+        if not self.interrupted:
+            self.interrupted = True
+            time.sleep(0.2)
+            raise KeyboardInterrupt
+        return super()._write_trial(record)
+
+
+def test_what_was_being_stored_when_a_run_was_interrupted_is_not_paid_for_again(tmp_path):
+    asked, again, file = Even(), Even(), tmp_path / "r.chi"
+    with InterruptedStore(file, create=True) as store, pytest.raises(Interrupted):
+        Harness(benchmark=Parity(8), agent=asked, store=store, concurrency=8).run()
+
+    result = Harness(benchmark=Parity(8), agent=again, store=file).run()
+
+    assert sorted([*asked.seen, *again.seen]) == [str(n) for n in range(8)]
+    assert again.seen == []
+    assert result.total == 8
+
+
+def test_an_observer_is_told_of_each_trial_once_and_when_it_is_stored(tmp_path):
+    told = []
+
+    class Looking(SilentObserver):
+        def finished(self, record):
+            told.append((record.task_id, store.state(record.task_id, record.sample)[1]))
+
+    with RunStore(tmp_path / "r.chi", create=True) as store:
+        Harness(benchmark=Parity(50), agent=Even(), store=store, observer=Looking()).run()
+
+    assert sorted(told) == sorted((f"n{n}", True) for n in range(50))

@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import signal
 import threading
+import time
 from collections.abc import Iterator
 
 import pytest
 
 from chimera import interrupts
-from chimera.eval.workers import ThreadExecutor, results
+from chimera.eval.workers import MOST_AT_ONCE, ThreadExecutor, batches, results
 
 
 def test_every_job_gives_one_result():
@@ -45,8 +46,8 @@ def test_nothing_is_taken_while_it_is_to_be_held_and_others_are_under_way():
             yield n
 
     seen = []
-    for result in results(ThreadExecutor(lambda n: n, 3), jobs(), hold=lambda: len(seen) < 3):
-        seen.append(result)
+    for batch in batches(ThreadExecutor(lambda n: n, 3), jobs(), hold=lambda: len(seen) < 3):
+        seen.extend(batch)
         if len(seen) <= 3:
             assert len(taken) == 3
 
@@ -72,6 +73,41 @@ def test_after_finish_only_what_was_begun_comes_back():
     assert first == 0
     assert sorted([first, *rest]) == sorted(began)
     assert len(began) <= 3
+
+
+def until_all_have_ended(executor: ThreadExecutor[int, int]) -> None:
+    while executor._results.qsize() < executor.pending:
+        time.sleep(0.01)
+
+
+def test_results_that_are_there_come_together():
+    executor = ThreadExecutor(lambda n: n, MOST_AT_ONCE + 6)
+    found = batches(executor, range(MOST_AT_ONCE + 6))
+    first = next(found)
+    until_all_have_ended(executor)
+    rest = list(found)
+
+    assert sorted(sum(rest, first)) == list(range(MOST_AT_ONCE + 6))
+    assert len(rest) <= 2
+    assert all(len(batch) <= MOST_AT_ONCE for batch in rest)
+
+
+def test_what_ended_before_an_error_comes_before_it():
+    def work(n: int) -> int:
+        if n == 3:
+            raise ValueError("job 3")
+        return n
+
+    executor = ThreadExecutor(work, 1)
+    found = batches(executor, range(4))
+    seen = next(found)
+    while len(seen) < 3:
+        until_all_have_ended(executor)
+        seen.extend(next(found))
+
+    assert seen == [0, 1, 2]
+    with pytest.raises(ValueError, match="job 3"):
+        next(found)
 
 
 def test_an_error_of_a_job_is_raised_and_ends_the_workers():

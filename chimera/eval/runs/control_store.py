@@ -6,7 +6,6 @@ import sqlite3
 import threading
 import weakref
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict
 from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, TypeVar
@@ -60,7 +59,11 @@ class ControlRow(NamedTuple):
 
 
 def row_of(control: Control) -> ControlRow:
-    return ControlRow(**{**asdict(control), "of_answer": int(control.of_answer)})
+    return ControlRow(
+        *(control.identity, control.answer, control.benchmark, control.task_id, control.status),
+        *(control.why, control.log, int(control.of_answer), control.made, control.seconds),
+        control.details,
+    )
 
 
 class ControlStore:

@@ -97,6 +97,9 @@ CREATE TABLE grounds (
 """ + control_store.SCHEMA.lstrip()
 
 
+#: Controls that wait for a trial at the most.
+MOST_WAITING = 100
+
 #: What columns hold: checked when they are read, and before they are written.
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Flag = Annotated[int, Meta(ge=0, le=1)]
@@ -189,6 +192,10 @@ _COSTS = (
     "cost, input_tokens, output_tokens, cached_tokens, steps, duration, attempts, started, "
     "stop_reason"
 )
+_INSERT = (
+    f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}) "
+    "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)"
+)
 _GROUNDS = "positive, negative, identity"
 #: The keys of a manifest that are read, with what they must be; others are as they are.
 _MANIFEST: Mapping[str, Any] = {
@@ -229,6 +236,8 @@ class RunStore:
         self._database = Database(path, (_FIRST, _SECOND, _THIRD), mode=mode, lasting=lasting)
         self._execute = self._database.connection.execute
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
+        self._controls: list[control_store.ControlRow] = []  # written with the next trial
+        self._open = True
         if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
             self.close()
             raise self.contradiction()
@@ -240,7 +249,14 @@ class RunStore:
         self.close()
 
     def close(self) -> None:
-        self._database.close()
+        """Write what waits; trials that an interrupted run left going on may hand in more, for
+        nobody."""
+        with self._database.lock:
+            try:
+                self.flush()
+            finally:
+                self._open = False
+                self._database.close()
 
     def contradiction(self) -> UsageError:
         """What is said of a file that says two things of a trial."""
@@ -307,37 +323,60 @@ class RunStore:
                 return stored
         raise StoreError(f"{self.path}: a trial cannot be stored: {fault}")
 
-    def _write(self, record: TrialRecord) -> None:
-        key = (record.task_id, record.sample)
-        with self._database.transaction():
-            checkpoint = self._checkpoints.pop(key, None)
-            if checkpoint is not None and _continues(record, checkpoint[1]):
-                trial, done = checkpoint[0], len(checkpoint[1].calls)
-                self._update(trial, record)
+    def write_all(self, records: Sequence[TrialRecord]) -> Iterator[TrialRecord]:
+        """Store trials as `write` does, and give each once it is stored.
+
+        All are in one transaction where that is possible. Otherwise each has its own, so that one
+        which cannot be stored takes no other with it.
+        """
+        if len(records) > 1:
+            try:
+                self._write(*records)
+            except (*_UNSTORABLE, StoreError):
+                pass
             else:
-                trial, done = self._insert(record), 0
-                if record.submission is not None:
-                    self._write_submission(trial, record.submission)
-                if record.trajectory:
-                    steps = self._database.pack(_json(record.trajectory).encode())
-                    self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
-            if record.verdict is not None:
-                self._write_verdict(trial, record.verdict)
-            for number, call in enumerate(record.calls[done:], done):
-                self._write_call(trial, number, call)
-        if record.verdict is None and record.error is None:
-            self._checkpoints[key] = (trial, record)
+                yield from records
+                return
+        for record in records:
+            yield self.write(record)
+
+    def _write(self, *records: TrialRecord) -> None:
+        with self._database.lock:  # nobody stores a trial between a control's leaving and its end
+            controls = self._controls[:]
+            with self._database.transaction():
+                self._database.connection.executemany(control_store.INSERT, controls)
+                trials = [self._write_trial(record) for record in records]
+            del self._controls[: len(controls)]
+            for trial, record in zip(trials, records, strict=True):
+                if record.verdict is None and record.error is None:
+                    self._checkpoints[record.task_id, record.sample] = (trial, record)
+
+    def _write_trial(self, record: TrialRecord) -> int:
+        checkpoint = self._checkpoints.pop((record.task_id, record.sample), None)
+        if checkpoint is not None and _continues(record, checkpoint[1]):
+            trial, done = checkpoint[0], len(checkpoint[1].calls)
+            self._update(trial, record)
+        else:
+            trial, done = self._insert(record), 0
+            if record.submission is not None:
+                self._write_submission(trial, record.submission)
+            if record.trajectory:
+                steps = self._database.pack(_json(record.trajectory).encode())
+                self._execute("INSERT INTO trajectories VALUES (?, ?)", (trial, steps))
+        if record.verdict is not None:
+            self._write_verdict(trial, record.verdict)
+        for number, call in enumerate(record.calls[done:], done):
+            self._write_call(trial, number, call)
+        return trial
 
     def _insert(self, record: TrialRecord) -> int:
-        self._execute(
-            "DELETE FROM trials WHERE task_id = ? AND sample = ?", (record.task_id, record.sample)
-        )
         key = _checked((record.task_id, record.sample, record.digest), _Key)
-        trial = self._execute(
-            f"INSERT INTO trials ({_KEY}, {_OUTCOME}, {_COSTS}) "
-            "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)",
-            (*key, *_outcome(record), *_costs(record)),
-        ).lastrowid
+        row = (*key, *_outcome(record), *_costs(record))
+        try:
+            trial = self._execute(_INSERT, row).lastrowid
+        except sqlite3.IntegrityError:  # there is an earlier one, or it cannot be stored
+            self._execute("DELETE FROM trials WHERE task_id = ? AND sample = ?", key[:2])
+            trial = self._execute(_INSERT, row).lastrowid
         assert trial is not None
         self._write_grounds(trial, record.control)
         return trial
@@ -419,10 +458,23 @@ class RunStore:
 
     def add_control(self, control: Control) -> None:
         """Keep with the run what a known answer came to where its trials were graded."""
-        clean = storable_value(control)
-        kept = replace(clean, why=redact(clean.why), log=redact(clean.log))
-        with self._database.transaction():
-            self._execute(control_store.INSERT, control_store.row_of(kept))
+        self.add_control_soon(control)
+        self.flush()
+
+    def add_control_soon(self, control: Control) -> None:
+        """Keep it in the transaction of the next trial, so that it costs none of its own, and no
+        trial that rests on it is stored without it."""
+        row = control_store.row_of(control)
+        clean = [storable(value) if isinstance(value, str) else value for value in row]
+        kept = _checked(clean, control_store.ControlRow)
+        self._controls.append(kept._replace(why=redact(kept.why), log=redact(kept.log)))
+        if len(self._controls) >= MOST_WAITING:
+            self.flush()
+
+    def flush(self) -> None:
+        """Write what waits for the next trial."""
+        if self._controls and self._open:
+            self._write()
 
     def controls(self, identity: str | None = None) -> list[Control]:
         """Those of one identity, or all."""

@@ -4,16 +4,24 @@ from __future__ import annotations
 
 import json
 import sqlite3
+import threading
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
-from chimera.errors import UsageError
+from chimera.errors import StoreError, UsageError
 from chimera.eval.runs.files import find_run, new_run_path
 from chimera.eval.runs.result import EvalResult
-from chimera.eval.runs.store import RunStore, StoredBudget
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
+from chimera.eval.runs.store import MOST_WAITING, RunStore, StoredBudget
+from chimera.eval.values import (
+    Control,
+    Submission,
+    TrialControls,
+    TrialError,
+    TrialRecord,
+    Verdict,
+)
 from chimera.providers import secrets
 from chimera.providers.meter import CallRecord
 from chimera.types import Image, Message, Native, Step, ToolCall, Usage
@@ -130,6 +138,89 @@ def test_lone_surrogates_are_replaced_and_nothing_else_is(store):
     assert stored.status == "failed"
     assert stored.submission.text == stored.why == f"{odd}\ufffd"
     assert stored.submission.data == {"\ufffd": ["\ufffd"]}
+
+
+def test_trials_that_ended_together_are_stored_in_one_transaction(store):
+    begun: list[str] = []
+    store._database.connection.set_trace_callback(begun.append)
+    records = [replace(RECORD, sample=n) for n in range(5)]
+
+    assert list(store.write_all(records)) == records
+    assert sum(statement.startswith("BEGIN") for statement in begun) == 1
+    assert [store.record("t/1", n) for n in range(5)] == records
+
+
+def test_one_that_cannot_be_stored_takes_no_other_with_it(store):
+    bad = replace(RECORD, sample=1, steps=2**70)
+    odd = replace(RECORD, sample=2, stop_reason="\udfff")
+    good = [replace(RECORD, sample=n) for n in (0, 3)]
+    store.write(replace(good[1], verdict=None))  # its checkpoint
+    stored = list(store.write_all([good[0], bad, odd, good[1]]))
+
+    assert [record.status for record in stored] == ["failed", "error", "failed", "failed"]
+    assert [store.record("t/1", n) for n in (0, 3)] == good
+    assert store.record("t/1", 1).error.boundary == "store"
+    assert store.record("t/1", 2).stop_reason == "\ufffd"
+
+
+def control(identity: str) -> Control:
+    return Control(identity, "reference", "b", "t", "passed", made=1.0, seconds=0.5)
+
+
+def test_a_control_is_written_with_the_next_trial_and_at_the_latest_when_the_store_closes(tmp_path):
+    with RunStore(tmp_path / "run.chi", create=True) as store:
+        store.add_control_soon(control("a"))
+        assert store.controls() == []
+        store.write(RECORD)
+        assert store.controls() == [control("a")]
+        store.add_control_soon(control("b"))
+
+    with RunStore(tmp_path / "run.chi") as store:
+        assert store.controls() == [control("a"), control("b")]
+
+
+def test_a_closed_store_takes_what_an_interrupted_run_still_hands_in_and_can_be_closed_again(
+    tmp_path,
+):
+    store = RunStore(tmp_path / "a.chi", create=True)
+    store.close()
+    for number in range(MOST_WAITING + 1):
+        store.add_control_soon(control(str(number)))
+    store.close()
+
+    with RunStore(tmp_path / "a.chi") as reopened:
+        assert reopened.controls() == []
+
+
+def test_controls_are_kept_until_they_can_be_written(store):
+    store.add_control_soon(control("a"))
+    store._execute("PRAGMA query_only = ON")
+    with pytest.raises(StoreError):
+        store.write(RECORD)
+    store._execute("PRAGMA query_only = OFF")
+    store.write(RECORD)
+
+    assert store.controls() == [control("a")]
+
+
+def test_no_trial_is_ever_in_the_file_without_the_controls_it_rests_on(tmp_path):
+    def write(thread: int) -> None:
+        for n in range(40):
+            store.add_control_soon(control(f"{thread}-{n}"))
+            rests = TrialControls("passed", "failed", f"{thread}-{n}")
+            store.write(replace(RECORD, task_id=str(thread), sample=n, control=rests))
+
+    query = "SELECT count(*), sum(identity NOT IN (SELECT identity FROM controls)) FROM grounds"
+    path, seen = tmp_path / "run.chi", set()
+    with RunStore(path, create=True) as store, closing(sqlite3.connect(path)) as reader:
+        threads = [threading.Thread(target=write, args=(n,)) for n in range(6)]
+        for thread in threads:
+            thread.start()
+        while any(thread.is_alive() for thread in threads):
+            seen |= {without for _, without in reader.execute(query)}
+        assert reader.execute(query).fetchone() == (240, 0)
+
+    assert seen <= {None, 0}
 
 
 def test_a_checkpoint_is_completed_and_not_written_again(store):
