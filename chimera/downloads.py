@@ -16,12 +16,12 @@ import time
 import urllib.error
 import urllib.request
 from collections.abc import Callable, Mapping, Sequence
-from importlib.util import find_spec
 from pathlib import Path
 from urllib.parse import urlsplit
 
 from chimera.cache import cache_dir, digest, file_digest
 from chimera.errors import UsageError
+from chimera.programs import python_with_pip
 
 #: Told how many bytes have come, and of how many where that is known.
 Tell = Callable[[int, int | None], None]
@@ -192,15 +192,14 @@ def package_archives(requirement: str, folder: Path, *, hashes: Sequence[str] = 
 
     With `hashes` (SHA-256) pip refuses any other. On a terminal pip shows how far it is.
     """
-    pip = shutil.which("pip") or shutil.which("pip3")
-    program = [sys.executable, "-m", "pip"] if find_spec("pip") else [pip] if pip else None
-    if program is None:
+    python = python_with_pip()
+    if python is None:
         raise UsageError(f"fetching the package {requirement} needs pip, which is not here")
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write(" ".join([requirement, *(f"--hash=sha256:{each}" for each in hashes)]) + "\n")
         wanted.flush()
-        command = [*program, "download", "--no-deps", "--disable-pip-version-check"]
+        command = [python, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
         command += ["--dest", str(folder), "--requirement", wanted.name]
         try:
             done = subprocess.run(

@@ -6,8 +6,10 @@ import os
 import re
 import shutil
 import subprocess
+import sys
 from collections.abc import Iterator
 from functools import cache
+from importlib.util import find_spec
 from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
@@ -43,6 +45,27 @@ def why_unusable(program: str) -> str:
         return ""
     said = (done.stderr or done.stdout).decode(errors="replace").strip()
     return f"exits with code {done.returncode} when asked {question}: {said[-300:]}"
+
+
+@cache
+def python_with_pip() -> str | None:
+    """A Python that has pip: this one, the one it was made from (uv makes environments without
+    pip), or one that lies beside a pip on the PATH; None when there is none."""
+    if find_spec("pip"):
+        return sys.executable
+    here = "python{}.{}".format(*sys.version_info[:2])
+    beside = [Path(found).parent for found in map(shutil.which, ("pip", "pip3")) if found]
+    places = (Path(sys.base_prefix, "bin", here), *(folder / "python3" for folder in beside))
+    return next((python for python in map(str, places) if _has_pip(python)), None)
+
+
+def _has_pip(python: str) -> bool:
+    asked = [python, "-m", "pip", "--version"]
+    try:
+        done = subprocess.run(asked, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return False
+    return done.returncode == 0
 
 
 @cache

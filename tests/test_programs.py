@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -37,3 +39,16 @@ def test_a_program_counts_when_it_answers(
 def test_what_is_not_there():
     assert why_unusable("no-such-program-at-all") == "is not installed"
     assert usable("no-such-program-at-all") is None
+
+
+def test_pip_is_found_beside_an_environment_without_any(tmp_path: Path):
+    """As uv makes them: what is installed for tasks still comes by a pip of this machine."""
+    subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
+    root = Path(__file__).parents[1]
+    asked = "import sys; sys.path.append(sys.argv[1]); from chimera.programs import python_with_pip"
+    command = [tmp_path / "venv/bin/python", "-c", f"{asked}; print(python_with_pip())", root]
+
+    found = subprocess.run(command, capture_output=True, text=True, check=True).stdout.strip()
+
+    assert found != str(command[0])
+    assert subprocess.run([found, "-m", "pip", "--version"], check=False).returncode == 0

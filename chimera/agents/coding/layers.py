@@ -18,7 +18,7 @@ from pathlib import Path
 
 from chimera.cache import digest, made, made_once
 from chimera.errors import UsageError
-from chimera.programs import find_python
+from chimera.programs import find_python, python_with_pip
 
 KIND = "agents"  # below the cache's directory
 INSIDE = "/opt/chimera"
@@ -179,7 +179,8 @@ class Pip(Recipe):
         return (f"{self.package}=={self.version}", *self.also, f"python{self.python.version}")
 
     def lacks(self) -> str | None:
-        return self.python.lacks()
+        without = None if python_with_pip() else "pip, which no Python here has: install it"
+        return self.python.lacks() or without
 
     def runtimes(self) -> Sequence[Recipe]:
         return (self.python,)
@@ -198,7 +199,13 @@ class Pip(Recipe):
         return f'#!/bin/sh\nPYTHONPATH={packages} exec {python} -s "$@"\n'
 
     def _make(self, place: Path) -> None:
-        words = [sys.executable, "-m", "pip", "--disable-pip-version-check", "--quiet"]
+        words = [
+            python_with_pip() or sys.executable,
+            "-m",
+            "pip",
+            "--disable-pip-version-check",
+            "--quiet",
+        ]
         words += ["--python", self.python.executable or "", "install", f"--target={place}"]
         words += ["--only-binary=:all:", *(f"--no-binary={each}" for each in self.from_source)]
         _install(self.name, [*words, *self.packages[:-1]], place)

@@ -7,48 +7,64 @@ import html
 import os
 import re
 import ssl
+import subprocess
 import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
+from functools import cache, lru_cache
 from pathlib import Path
 
 from chimera.cache import cache_dir, write_atomically
 from chimera.environments.tar_streams import extract
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.programs import python_with_pip
 
 _LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)
 
 
+@cache
+def _index_of_pip() -> str:
+    """The index that pip is set to, or else has by itself."""
+    python = python_with_pip()
+    if python is None:
+        raise UsageError(
+            "the package index is not known, no Python here has pip: set PIP_INDEX_URL"
+        )
+    own = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
+    for asked in (["-m", "pip", "config", "get", "global.index-url"], ["-c", own]):
+        done = subprocess.run([python, *asked], capture_output=True, text=True, check=False)
+        if done.returncode == 0:
+            return done.stdout.strip()
+    raise UsageError(f"{python} has a pip that names no package index: set PIP_INDEX_URL")
+
+
 def index_url() -> str:
-    """The index in use: PIP_INDEX_URL, or the one pip uses by itself."""
-    configured = os.environ.get("PIP_INDEX_URL")
-    if not configured:
-        try:
-            from pip._internal.models.index import PyPI
-        except ImportError:
-            raise UsageError("set PIP_INDEX_URL: this Python has no pip to ask") from None
-        configured = str(PyPI.simple_url)
-    return configured.rstrip("/")
+    """The index in use: PIP_INDEX_URL, or the one that pip uses."""
+    return (os.environ.get("PIP_INDEX_URL") or _index_of_pip()).rstrip("/")
+
+
+def why_not_to_be_had(requirement: str) -> str:
+    """Why a source distribution that is not here yet cannot be fetched; "" where it can."""
+    try:
+        if _kept(requirement):
+            return ""
+        if silent := _why_silent(_project(requirement)):
+            return silent
+        _address(requirement)
+    except (UsageError, EnvironmentFault) as error:
+        return str(error)
+    return ""
 
 
 def source_distribution(requirement: str) -> Path:
     """The `.tar.gz` of `name==version`, downloaded once and checked against the index's digest."""
-    name, separator, version = requirement.partition("==")
-    if not separator:
+    if "==" not in requirement:
         raise UsageError(f"a source distribution is named as name==version, not {requirement!r}")
-    wanted = {f"{_normal(name)}-{version}.tar.gz"}
-    folder = cache_dir() / "sdists"
-    for file in sorted(folder.glob("*.tar.gz")) if folder.exists() else []:
-        if _normal_file(file.name) in wanted:
-            return file
-    page_url = f"{index_url()}/{_normal(name)}/"
-    page = _get(page_url).decode("utf-8", "replace")
-    for href, text in _LINK.findall(page):
-        if _normal_file(text.strip()) in wanted:
-            address = urllib.parse.urljoin(page_url, html.unescape(href))
-            return _download(address, folder / text.strip())
-    raise EnvironmentFault(f"{index_url()} has no source distribution of {requirement}")
+    if kept := _kept(requirement):
+        return kept
+    address, file = _address(requirement)
+    return _download(address, cache_dir() / "sdists" / file)
 
 
 def unpack(archive: Path, target: Path) -> None:
@@ -66,6 +82,43 @@ def unpack(archive: Path, target: Path) -> None:
         entry.rename(target / entry.name)
     inner[0].rmdir()
     scratch.rmdir()
+
+
+def _kept(requirement: str) -> Path | None:
+    """The distribution, where it was downloaded before."""
+    wanted = _file_of(requirement)
+    files = sorted((cache_dir() / "sdists").glob("*.tar.gz"))
+    return next((file for file in files if _normal_file(file.name) == wanted), None)
+
+
+def _address(requirement: str) -> tuple[str, str]:
+    """Where the index has the distribution, and the name of its file."""
+    project = _project(requirement)
+    for href, text in _LINK.findall(_page(project)):
+        if _normal_file(text.strip()) == _file_of(requirement):
+            return urllib.parse.urljoin(project, html.unescape(href)), text.strip()
+    raise EnvironmentFault(f"{index_url()} has no source distribution of {requirement}")
+
+
+def _project(requirement: str) -> str:
+    """The index's page of the project."""
+    name, _, _ = requirement.partition("==")
+    return f"{index_url()}/{_normal(name)}/"
+
+
+@lru_cache(maxsize=64)
+def _page(address: str) -> str:
+    return _get(address).decode("utf-8", "replace")
+
+
+@cache
+def _why_silent(address: str) -> str:
+    """Why an index does not answer, asked once: a task that needs it asks again."""
+    try:
+        _page(address)
+    except EnvironmentFault as fault:
+        return str(fault)
+    return ""
 
 
 def _download(address: str, target: Path) -> Path:
@@ -89,6 +142,11 @@ def _get(address: str) -> bytes:
             return content
     except (urllib.error.URLError, TimeoutError, OSError) as error:
         raise EnvironmentFault(f"{address}: {error}", retryable=True) from None
+
+
+def _file_of(requirement: str) -> str:
+    name, _, version = requirement.partition("==")
+    return f"{_normal(name)}-{version}.tar.gz"
 
 
 def _normal(name: str) -> str:
