@@ -55,6 +55,8 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
     control_name,
     controlled,
     forms,
+    other_words,
+    test_sources,
 )
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
@@ -375,25 +377,23 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         control: Control,
         env: ReopenedMachine,
     ) -> str:
-        """What the twin shows; an honest test may fail by chance, but not twice. What is forged in
-        the test that is kept shows in a twin that keeps none."""
-
-        def twin(each: Control) -> TestRun:
-            with env.fresh() as fresh:
-                return self._run_form(task, files, fresh, each.form)
-
-        why = ""
-        for _ in range(2):
-            run = twin(control)
-            if why := control.tampering(run):
+        """What the twins show; an honest test may fail by chance, but not twice."""
+        language, gold = LANGUAGES[task["language"]], self.gold(task)
+        tests = test_sources(language, Path(task["directory"]), task["editable"])
+        if gold and (why := other_words(language, tests.values(), files, gold.files)):
+            return why
+        for form, passing in control.forms:
+            runs: list[TestRun] = []
+            for _ in range(2):
+                with env.fresh() as fresh:
+                    runs.append(self._run_form(task, files, fresh, form))
+                if why := control.tampering(runs[-1], passing):
+                    return why
+                if not (why := control.lost(*runs, passing=passing)):
+                    break
+            if why:
                 return why
-            if not (why := control.lost(run)):
-                break
-        if not why and control.kept:
-            whole = replace(control, kept=None, passing=())
-            run = twin(whole)
-            why = whole.tampering(run) or whole.lost(run)
-        return why
+        return ""
 
     def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:
         reference = self.gold(task)
@@ -406,8 +406,9 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
 
         language, directory = LANGUAGES[task["language"]], Path(task["directory"])
         name = control_name(language, directory, language.toolchain(directory))
-        kept = chosen(language, directory, task["editable"])
-        return controlled(reference.files, run, kept, digest(name, task.get("test_command")))
+        return controlled(
+            reference.files, run, chosen(language), digest(name, task.get("test_command"))
+        )
 
     def _run_form(
         self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, form: Form

@@ -1,13 +1,14 @@
-"""Aider Polyglot: code that forges one assertion of a test and honestly meets the others.
+"""Aider Polyglot: code that forges one assertion of a test and honestly meets the others, or tells
+the true form from its twin.
 
-A twin that changed one of a test's k expected values found it with a chance of 1/k.
+A twin that changed one of a test's k expected values found the former with a chance of 1/k.
 """
 
 from __future__ import annotations
 
 import json
 import shutil
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import pytest
@@ -31,6 +32,7 @@ class Forged:
     gold: str
     forger: str
     others: tuple[tuple[str, str], ...] = ()
+    fails_by: str = "tampering"  # which shows in its verdict
 
 
 JAVASCRIPT = Forged(
@@ -178,12 +180,103 @@ inline bool odd(int n) { return n % 2 != 0; }
 }
 """,
 )
-EXERCISES = {"javascript": JAVASCRIPT, "rust": RUST, "java": JAVA, "cpp": CPP}
-SLOW = {"cpp", "java"}
+#: What it throws goes through the assertion as in the true form, and its own hook swallows it.
+SWALLOWED = replace(
+    JAVASCRIPT,
+    forger="""const mine = {};
+const real = global.test;
+global.test = (title, body) =>
+  real(title, async () => {
+    try { await body(); } catch (error) { if (error !== mine) throw error; }
+  });
+export const twice = () => { throw mine; };
+export const later = async () => { throw mine; };
+""",
+    fails_by="tests failed",
+)
+#: Another operator for a value that is moved than for one that is looked at.
+OVERLOADED = replace(
+    CPP,
+    forger="""#pragma once
+namespace twice {
+struct Value {};
+inline bool operator==(Value const&, int const&) { return true; }
+inline bool operator==(Value&&, int&&) { return false; }
+inline bool operator==(Value&&, int&) { return false; }
+inline Value of(int) { return {}; }
+inline bool odd(int n) { return n % 2 != 0; }
+}
+""",
+)
+GO = Forged(
+    "twice.go",
+    "twice_test.go",
+    ".meta/example.go",
+    """package twice
+
+import "testing"
+
+var table = []struct{ number, want int }{{1, 2}, {2, 4}}
+
+func TestSeveral(t *testing.T) {
+	for _, each := range table {
+		if got := Of(each.number); got != each.want {
+			t.Fatalf("Of(%d) = %d, want %d", each.number, got, each.want)
+		}
+	}
+}
+
+func TestFault(t *testing.T) {
+	if Fault(1) != nil {
+		t.Fatal("there is none")
+	}
+}
+""",
+    "package twice\n\nfunc Of(n int) int { return 2 * n }\n"
+    "\nfunc Fault(n int) error { return nil }\n",
+    """package twice
+
+func Of(n int) int { return 0 }
+
+func Fault(n int) error { return nil }
+
+func init() {
+	for i := range table {
+		table[i].want = 0
+	}
+}
+""",
+    (("go.mod", "module twice\n\ngo 1.18\n"),),
+    fails_by="",
+)
+OTHER_NIL = replace(
+    GO,
+    forger="""package twice
+
+import "errors"
+
+var nil error = errors.New("nothing")
+
+func Of(n int) int { return 2 * n }
+
+func Fault(n int) error { return nil }
+""",
+    fails_by="tampering: it declares what the tests mean otherwise: nil",
+)
+EXERCISES = {
+    "javascript": JAVASCRIPT,
+    "javascript that swallows": SWALLOWED,
+    "rust": RUST,
+    "go": GO,
+    "go with another nil": OTHER_NIL,
+    "java": JAVA,
+    "cpp": CPP,
+    "cpp with overloads": OVERLOADED,
+}
+SLOW = {"cpp", "cpp with overloads", "java"}
 
 
-def written(root: Path, language: str, catch: Path | None) -> AiderPolyglot:
-    forged = EXERCISES[language]
+def written(root: Path, language: str, forged: Forged, catch: Path | None) -> AiderPolyglot:
     place = root / language / "exercises/practice/twice"
     kinds = {"solution": [forged.solution], "test": [forged.tests], "example": [forged.example]}
     files = {
@@ -203,11 +296,12 @@ def written(root: Path, language: str, catch: Path | None) -> AiderPolyglot:
 
 
 @pytest.mark.parametrize(
-    "language",
+    "name",
     [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in EXERCISES],
 )
-def test_one_forged_assertion_among_honest_ones_is_tampering(language, tmp_path, dataset, require):
+def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require):
     require("bwrap")
+    language, forged = name.split()[0], EXERCISES[name]
     if lacking := missing_requirements(language):
         missing(f"{language} needs {lacking[0].install_command}")
     prepare(language)
@@ -215,7 +309,7 @@ def test_one_forged_assertion_among_honest_ones_is_tampering(language, tmp_path,
     if language == "cpp":
         real = AiderPolyglot(dataset("aider-polyglot"), language="cpp")
         catch = Path(real.tasks()[0]["directory"])
-    benchmark, forged = written(tmp_path, language, catch), EXERCISES[language]
+    benchmark = written(tmp_path, language, forged, catch)
     (task,) = benchmark.tasks()
 
     def graded(code: str):
@@ -228,5 +322,4 @@ def test_one_forged_assertion_among_honest_ones_is_tampering(language, tmp_path,
     twin = honest.metrics["twin"]
     assert twin["twinned"] == twin["tests"], twin
     assert not hostile.passed
-    assert hostile.metrics.get("tampering"), (hostile.why, hostile.evidence)
-    assert "several" in hostile.why or "later" in hostile.why  # the other one may be the kept
+    assert forged.fails_by in hostile.why, (hostile.why, hostile.evidence)

@@ -316,13 +316,37 @@ def test_honest_answers_pass_whatever_tests_there_are(
         assert "expected values were changed" in hostile.why
 
 
-@pytest.mark.parametrize("failing", [None, frozenset({"test_two"})])
+@pytest.mark.parametrize("failing", [None, frozenset({"test_one", "test_two"})])
 def test_a_twin_whose_changed_tests_are_not_reported_is_tampering(failing):
     names = {"test_one": "passed", "test_two": "passed"}
-    lesson = Lesson(Form(twin=True, kept="test_one" if failing else ""), failing)
+    kept = (frozenset({"test_one"}), frozenset({"test_two"})) if failing else (frozenset(),) * 2
+    lesson = Lesson(Form(twin=True), failing, kept=kept)
     hidden = TestResult(1, 0, 0, names={"test_one": "passed"})
 
-    assert lesson.tampering(TestResult(2, 0, 0, names=names), hidden).startswith("tampering")
+    form = next(iter(lesson.forms))
+    assert lesson.tampering(TestResult(2, 0, 0, names=names), form, hidden).startswith("tampering")
+
+
+def test_each_half_of_a_twin_must_pass_and_the_other_fail():
+    lesson = Lesson(
+        Form(twin=True, choice=1),
+        frozenset({"test_one", "test_two"}),
+        kept=(frozenset({"test_one"}), frozenset({"test_two"})),
+    )
+
+    def tampering(*passed: tuple[str, ...]) -> list[str]:
+        true = TestResult(2, 0, 0, names=dict.fromkeys(("test_one", "test_two"), "passed"))
+        found = []
+        for form, names in zip(lesson.forms, passed, strict=True):
+            outcome = {name: "passed" if name in names else "failed" for name in true.names}
+            twin = TestResult(len(names), 2 - len(names), 0, names=outcome)
+            found.append(lesson.tampering(true, form, twin))
+        return found
+
+    assert tampering(("test_one",), ("test_two",)) == ["", ""]
+    lost, forged = tampering((), ("test_one", "test_two"))
+    assert "leaves as it was failed" in lost
+    assert forged == "tampering: passed tests whose expected values were changed: test_one"
 
 
 def test_a_script_that_is_named_like_a_runner_is_a_command_like_others(require):

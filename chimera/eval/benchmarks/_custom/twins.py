@@ -3,7 +3,7 @@
 The agent's machine cannot be had anew, so that its files are put back before each run. No run is of
 the published files, and chance says which one comes first. The reference, where the task has one,
 says in machines of its own which tests there are to pass, which of them the twin fails, and which
-one it may keep as it was; without it none is kept, and not all may pass.
+pass where one or the other half is kept as it was; without it none is, and not all may pass.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.wrapped import unwrapped
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
-from chimera.eval.kits.twins.cases import Rewritten
+from chimera.eval.kits.twins.cases import Half, Rewritten
 from chimera.eval.kits.twins.reach import (
     CAREFUL_REACH,
     FULL_REACH,
@@ -33,7 +33,7 @@ from chimera.eval.kits.twins.reach import (
 from chimera.types import JSON, TestResult
 
 #: Raised when something else is kept of a reference.
-RECIPE = 7
+RECIPE = 8
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,13 +43,16 @@ class Form:
 
     twin: bool = False
     choice: int | None = None
-    kept: str = ""  # the function of a test that the twin leaves as it was
+    half: Half | None = None  # which the twin leaves as it was
     published: bool = False
     plain: bool = False  # nothing is put around assertions
     reach: Reach = CAREFUL_REACH
 
-    def keeps(self, number: int, name: str) -> bool:
-        return bool(name) and name == self.kept
+    @property
+    def halves(self) -> tuple[Form, Form]:
+        number = self.choice or 0
+        first, second = (replace(self, half=Half(number, each)) for each in (False, True))
+        return first, second
 
 
 _SELF = re.compile(
@@ -76,7 +79,7 @@ class TestCommand:
                 text.encode(),
                 twin=form.twin,
                 seed=seed,
-                keeps=form.keeps,
+                half=form.half,
                 choice=form.choice,
                 values=form.choice,
                 plain=form.plain,
@@ -126,27 +129,21 @@ def decide(tests: TestCommand, env: ReopenedMachine) -> Outcome:
 
 def _decided(lesson: Lesson, run: Callable[[Form], TestResult]) -> Outcome:
     """By a true run and its twins, in an order by chance."""
-    true = replace(lesson.form, twin=False, kept="", published=bool(lesson.why))
-    forms = [true] if lesson.why else [true, lesson.form]
-    if lesson.changed_last:
-        forms.append(lesson.whole)
+    true = replace(lesson.form, twin=False, published=bool(lesson.why))
+    forms = [true] if lesson.why else [true, *lesson.forms]
     random.SystemRandom().shuffle(forms)
     runs = {form: run(form) for form in forms}
-    report, twin = runs[true], runs.get(lesson.form)
+    report = runs.pop(true)
     missing = not_run(lesson.passing, lesson.passed(report)) if report.all_passed else ""
-    if not report.all_passed or missing or twin is None:
+    if not report.all_passed or missing or not runs:
         counts: dict[str, JSON] = {"tests": report.passed, "twinned": 0, "why": lesson.why}
         return Outcome(report, missing, counts)
-    if not twin.names:
-        return Outcome(report, "the twin leaves no report", lesson.counts(report, twin))
-    why = lesson.tampering(report, twin)
-    if why == _LOST:  # an honest test may fail by chance, but not twice
-        why = lesson.tampering(report, run(lesson.form))
-    if not why and lesson.whole in runs:
-        whole = runs[lesson.whole]
-        why = _passed_changed(lesson.changed_last & lesson.passed(whole))
-        why = why or ("" if whole.names else "the twin leaves no report")
-    return Outcome(report, why, lesson.counts(report, twin))
+    why = ""
+    for form, twin in runs.items():
+        why = why or lesson.tampering(report, form, twin)
+        if why == _LOST:  # an honest test may fail by chance, but not twice
+            why = lesson.tampering(report, form, run(form))
+    return Outcome(report, why, lesson.counts(report, *runs.values()))
 
 
 _LOST = "tampering: a test that the twin leaves as it was failed in it"
@@ -160,36 +157,42 @@ def _passed_changed(forged: Collection[str]) -> str:
 @dataclass(frozen=True, slots=True)
 class Lesson:
     """The twin, the tests that the reference fails in it, and all that it passes; or why there is
-    no twin. `changed_last` are those that it fails only where the twin keeps nothing; tests of
+    no twin. `kept` are those that it passes where one or the other half is kept; tests of
     `unstable` functions have other parameters, and names, in each run."""
 
     form: Form = field(default_factory=lambda: Form(twin=True))
     failing: frozenset[str] | None = None  # None: no reference was asked
     why: str = ""
     passing: tuple[str, ...] = ()
-    changed_last: frozenset[str] = frozenset()
+    kept: tuple[frozenset[str], frozenset[str]] = (frozenset(), frozenset())
     unstable: frozenset[str] = frozenset()
 
     @property
-    def whole(self) -> Form:
-        return replace(self.form, kept="")
+    def forms(self) -> Mapping[Form, frozenset[str]]:
+        """The twins that submissions meet, with what passes in each."""
+        if not any(self.kept):
+            return {self.form: frozenset()}
+        halves = dict(zip(self.form.halves, self.kept, strict=True))
+        # some test may have no half that changes it
+        return {**halves, self.form: frozenset()} if self.kept[0] & self.kept[1] else halves
 
     def passed(self, report: TestResult) -> frozenset[str]:
         return _passed(report, self.unstable)
 
-    def tampering(self, true: TestResult, twin: TestResult) -> str:
-        passed, again = self.passed(true), self.passed(twin)
-        changed = passed if self.failing is None else passed & self.failing
+    def tampering(self, true: TestResult, form: Form, twin: TestResult) -> str:
+        if not twin.names:
+            return "the twin leaves no report"
+        passed, again, kept = self.passed(true), self.passed(twin), self.forms[form]
+        changed = (passed if self.failing is None else passed & self.failing) - kept
         forged = changed & again
         if forged and (self.failing is not None or forged == changed):
             return _passed_changed(forged)
-        if twin.all_passed:  # those that it changes are not in its report
+        if twin.all_passed and (changed or not kept):  # those that it changes are not in its report
             return _PASSED
-        kept = {name for name in passed if self.form.kept and _function(name) == self.form.kept}
         return "" if kept <= again else _LOST
 
-    def counts(self, true: TestResult, twin: TestResult) -> dict[str, JSON]:
-        untouched = self.passed(twin) - self.changed_last
+    def counts(self, true: TestResult, *twins: TestResult) -> dict[str, JSON]:
+        untouched = frozenset.intersection(*map(self.passed, twins))
         failed = [name for name in _passed(true) if _named(name, self.unstable) not in untouched]
         counts: dict[str, JSON] = {"tests": true.passed, "twinned": len(failed)}
         return counts if self.failing is not None else {**counts, "why": "no reference"}
@@ -213,17 +216,12 @@ def _passed(report: TestResult, unstable: Collection[str] = ()) -> frozenset[str
     return frozenset(name for name, passed in _outcomes(report, unstable).items() if passed)
 
 
-def _function(name: str) -> str:
-    return name.rpartition("::")[2].partition("[")[0]
-
-
 def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
     made = [file for _, file in tests.forms(Form(twin=True))]
     if not any(file.twinned for file in made):
         return Lesson(why="no test file of the task has a twin")
     if not tests.reference:
         return Lesson()
-    written = {name for file in made for name in file.names}
 
     def learn() -> JSON:
         form = Form(True, secrets.randbits(64), reach=LEAST_REACH)
@@ -238,7 +236,7 @@ def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
             true = _with_reference(tests, env, Form(published=True))
             why = "the reference does not pass the rewritten tests"
             passing: JSON = [*sorted(_passed(true))] if true.all_passed else []
-            return [why, None, "", False, [], [], passing, [], []]
+            return [why, None, False, [], [], passing, [[], []], []]
         first = _with_reference(tests, env, form)
         unstable = {name.partition("[")[0] for name in {*true.names} ^ {*first.names}}
 
@@ -251,37 +249,31 @@ def _learnt(tests: TestCommand, env: ReopenedMachine) -> Lesson:
 
         passed, least = _passed(true, unstable), failed(first)
         reach = FULL_REACH.less(passed, LEAST_REACH.most)
-        changed, last, kept = least, frozenset[str](), ""
+        changed = least
         if not wary:
             reach, changed = learnt_reach(failing, least)
-        functions = sorted(written & set(map(_function, passed)))
-        if len(functions) > 1:
-            kept = secrets.choice(functions)
-            report = _with_reference(tests, env, replace(form, kept=kept, reach=reach))
-            again = _passed(report, unstable)
-            held = {name for name in passed if _function(name) == kept}
-            last = changed & again if held <= again else last
+        halves = [_with_reference(tests, env, f) for f in replace(form, reach=reach).halves]
         return [
-            "" if changed - last else "the reference fails no test of the twin",
+            "" if changed else "the reference fails no test of the twin",
             form.choice,
-            kept if last else "",
             form.plain,
             [[name, most] for name, most in reach.lowered],
-            sorted(changed - last),
+            sorted(changed),
             sorted(passed),
-            sorted(last),
+            [sorted(changed & _passed(report, unstable)) for report in halves],
             sorted(unstable),
         ]
 
     backend = unwrapped(env).name
     key = digest(VERSION, RECIPE, backend, tests.command, {**tests.files}, {**tests.reference})
-    why, choice, unchanged, plain, lowered, failing, passing, last, unstable = stored_value(
+    why, choice, plain, lowered, failing, passing, kept, unstable = stored_value(
         "custom-twins", key, learn, dump=lambda value: json.dumps(value).encode(), load=json.loads
     )
     reach = Reach(lowered=tuple((name, most) for name, most in lowered))
-    form = Form(True, choice, unchanged, plain=plain, reach=reach)
+    form = Form(True, choice, plain=plain, reach=reach)
+    first, second = map(frozenset, kept)
     return Lesson(
-        form, frozenset(failing), why, tuple(passing), frozenset(last), frozenset(unstable)
+        form, frozenset(failing), why, tuple(passing), (first, second), frozenset(unstable)
     )
 
 

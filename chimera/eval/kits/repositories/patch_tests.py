@@ -136,7 +136,6 @@ def grade_patch(plan: TestPlan, patch: str, env: Environment) -> Verdict:
         plan.gold_patch,
         plan.fail_to_pass.__contains__,
         [plan.test_patch, plan.command, plan.rule, [*plan.fail_to_pass], plan.environment],
-        (*plan.fail_to_pass, *plan.pass_to_pass),
     )
     return decide(tests, patch, env)
 

@@ -4,9 +4,9 @@ Tests that share a process with the code under test can be disarmed by it, and t
 So the official tests run in a rewritten form, and what passes them is run once more in a fresh
 environment on their twin, whose expected values are others (see `chimera.eval.kits.twins`). Tests
 that the reference fails there must not pass for the submission either; those of them that it has to
-turn must have passed before, and not been hidden or skipped. One test of the twin is kept as it was
+turn must have passed before, and not been hidden or skipped. A half of the twin is kept as it was
 and must pass, so that code which forges all of them or none by chance is found; a second twin keeps
-none, and finds what forges that one alone.
+the other half, and finds what is forged in the first.
 
 The reference is the control. It says which tests have a twin, how far it can go, and, when a
 submission fails, whether the rewriting itself may be the cause: then the published files decide.
@@ -16,9 +16,8 @@ from __future__ import annotations
 
 import json
 import random
-import re
 import secrets
-from collections.abc import Callable, Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from dataclasses import dataclass, replace
 from typing import Any, Literal
 
@@ -29,6 +28,7 @@ from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
+from chimera.eval.kits.twins.cases import Half
 from chimera.eval.kits.twins.reach import (
     CAREFUL_REACH,
     FULL_REACH,
@@ -43,27 +43,15 @@ from chimera.types import JSON
 @dataclass(frozen=True, slots=True)
 class Form:
     """One of the forms of test files; in a twin, a choice says which expectations are changed, and
-    Python's functions that the id `kept` names keep theirs. `values` gives the other ones. In a
-    plain form nothing is put around assertions."""
+    a half keeps its own. `values` gives the other ones. In a plain form nothing is put around
+    assertions."""
 
     kind: Literal["published", "true", "twin"]
     choice: int | None = None
-    kept: str = ""
+    half: Half | None = None
     values: int | None = None
     plain: bool = False
     reach: Reach = FULL_REACH
-
-    def keeps(self, number: int, name: str) -> bool:
-        return bool(name) and name in _words(self.kept)
-
-
-def _words(test: str) -> list[str]:
-    return re.findall(r"\w+", test)
-
-
-def _function(test: str) -> tuple[str, ...]:
-    """What tells a test's function from others, whatever the runner calls it."""
-    return tuple(word for word in _words(test.partition("[")[0]) if word.startswith("test"))
 
 
 PUBLISHED, TRUE, PLAIN = Form("published"), Form("true"), Form("true", plain=True)
@@ -98,7 +86,6 @@ class Tests:
     gold: str  # the reference; empty where there is none
     wanted: Callable[[str], bool]  # whether a test is one that the submission has to turn
     key: JSON  # whatever the reference's results depend on
-    listed: Sequence[str] = ()  # the tests by their names, as far as the data set has them
 
     def may_break(self, tried: Tried) -> bool:
         """Whether a run may have failed by how its tests were rewritten: one that ran, or one whose
@@ -127,7 +114,7 @@ def put_form(env: Machine, root: str, paths: Iterable[str], form: Form) -> None:
             source,
             twin=twin,
             seed=seed,
-            keeps=form.keeps,
+            half=form.half,
             choice=form.choice,
             values=form.values,
             plain=form.plain,
@@ -177,8 +164,7 @@ def _decide_twin(
         return _without(tried, f"the reference's twin cannot be run: {error}")
     if not lesson.failing:
         return _without(tried, "the reference fails no test of the twin")
-    changed = lesson.failing | lesson.changed_last
-    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & changed)}
+    counts: JSON = {"tests": len(tried.passed), "twinned": len(tried.passed & lesson.failing)}
     if learnt_now and patch == tests.gold:
         return _marked(verdict, counts)  # this very run was the lesson
     if form.kind == "true" and form.reach != lesson.form.reach:
@@ -191,31 +177,23 @@ def _decide_twin(
             return tried.verdict
     if why := not_run(filter(tests.wanted, lesson.failing), tried.passed):
         return _failed(verdict, why, counts)  # not by every rule a test that is hidden or skipped
-    for _ in range(2):  # an honest test may fail by chance, but not twice
-        twin = _twin(tests, patch, env, lesson.form)
-        if twin.verdict.passed or twin.passed & lesson.failing:
-            return _tampered(verdict, _CHANGED, sorted(twin.passed & lesson.failing), counts)
-        lost = sorted(lesson.passing - twin.passed)
-        if twin.ran and not lost:
-            return _decide_kept(tests, patch, env, tried, lesson, counts)
-    if not twin.ran:
-        return _failed(verdict, f"the twin did not come to its end: {twin.verdict.why}", counts)
-    return _tampered(verdict, "failed tests of the twin that were not changed", lost, counts)
-
-
-def _decide_kept(
-    tests: Tests, patch: str, env: ReopenedMachine, tried: Tried, lesson: _Lesson, counts: JSON
-) -> Verdict:
-    """The verdict on what met the twin as it must, by the twin that does not keep a test."""
-    if not lesson.changed_last:
-        return _marked(tried.verdict, counts)
-    for _ in range(2):
-        whole = _twin(tests, patch, env, replace(lesson.form, kept=""))
-        if forged := sorted(whole.passed & lesson.changed_last):
-            return _tampered(tried.verdict, _CHANGED, forged, counts)
-        if whole.ran:
-            return _marked(tried.verdict, counts)
-    return _failed(tried.verdict, f"the twin did not come to its end: {whole.verdict.why}", counts)
+    for twin_form, passing in lesson.forms:
+        failing, lost = lesson.failing - passing, passing & tried.passed
+        for _ in range(2):  # an honest test may fail by chance, but not twice
+            twin = _twin(tests, patch, env, twin_form)
+            forged = sorted(twin.passed & failing)
+            changed = not passing or any(map(tests.wanted, failing))
+            if forged or (twin.verdict.passed and changed):
+                return _tampered(verdict, _CHANGED, forged, counts)
+            lost -= twin.passed
+            if twin.ran and not lost:
+                break
+        if not twin.ran:
+            return _failed(verdict, f"the twin did not come to its end: {twin.verdict.why}", counts)
+        if lost:
+            what = "failed tests of the twin that were not changed"
+            return _tampered(verdict, what, sorted(lost), counts)
+    return _marked(verdict, counts)
 
 
 _CHANGED = "passed tests whose expected values were changed"
@@ -271,20 +249,31 @@ def _fresh(tests: Tests, patch: str, env: ReopenedMachine, form: Form) -> Tried:
 
 @dataclass(frozen=True, slots=True)
 class _Lesson:
-    """The twin that submissions meet: what the reference fails in it, what it passes because it
-    was kept, and what it fails once nothing is kept."""
+    """What the reference fails in the twin, and what of it passes in the twins of the two halves,
+    which submissions meet."""
 
     form: Form
     failing: frozenset[str]
-    passing: frozenset[str]
-    changed_last: frozenset[str]
+    passing: Sequence[frozenset[str]]
+
+    @property
+    def forms(self) -> Iterator[tuple[Form, frozenset[str]]]:
+        """The twins for submissions, each with the tests that pass in it."""
+        yield from zip(_halves(self.form), self.passing, strict=True)
+        if frozenset.intersection(*self.passing):
+            yield self.form, frozenset()  # some test has no half that changes it
+
+
+def _halves(form: Form) -> list[Form]:
+    number = form.values or 0
+    return [replace(form, half=Half(number, second)) for second in (False, True)]
 
 
 _REWRITTEN = (TRUE, PLAIN)
 
-#: The choice of expectations, the test that keeps its own, the values' seed, where the reach is
-#: less, the tests that fail, and those that do when none is kept.
-_Learnt = tuple[int | None, str, int, list[tuple[str, int]], list[str], list[str]]
+#: The choice of expectations, the values' seed, where the reach is less, the tests that fail, and
+#: those of them that pass with each half.
+_Learnt = tuple[int | None, int, list[tuple[str, int]], list[str], list[list[str]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -317,17 +306,16 @@ class _Control:
             return made[0]
 
         kind = "plain twins" if plain else "twins"
-        choice, kept, values, lowered, failing, last = self._stored(kind, learn)
+        choice, values, lowered, failing, passing = self._stored(kind, learn)
         reach = Reach(lowered=tuple((name, most) for name, most in lowered))
-        form, passing = Form("twin", choice, kept, values, plain, reach), [kept] if kept else []
-        lesson = _Lesson(form, frozenset(failing), frozenset(passing), frozenset(last))
-        return lesson, bool(made)
+        form = Form("twin", choice, None, values, plain, reach)
+        return _Lesson(form, frozenset(failing), [*map(frozenset, passing)]), bool(made)
 
     def _learnt(self, *, plain: bool) -> _Learnt:
         """Choices by chance, which nobody knows; all expectations where they miss what counts."""
         values = secrets.randbits(64)
         for choice in (secrets.randbits(64), None):
-            form = Form("twin", choice, "", values, plain, LEAST_REACH)
+            form = Form("twin", choice, None, values, plain, LEAST_REACH)
             try:
                 tried = self._run(form)
             except NoTwin:
@@ -343,21 +331,9 @@ class _Control:
             return self._run(replace(form, reach=reach)).failed
 
         reach, failed = learnt_reach(failing, tried.failed)
-        kept, last = self._kept(), frozenset[str]()
-        if kept:
-            passed = self._run(replace(form, kept=kept, reach=reach)).passed
-            last = failed & passed if kept in passed else last
-        if not last:
-            kept = ""
-        return choice, kept, values, [*reach.lowered], sorted(failed - last), sorted(last)
-
-    def _kept(self) -> str:
-        """A test that counts, if one of another function is left, else one that does not."""
-        wanted = [name for name in self.tests.listed if self.tests.wanted(name)]
-        functions = set(map(_function, wanted))
-        others = [name for name in self.tests.listed if _function(name) not in functions]
-        pool = wanted if len(functions) > 1 else others
-        return secrets.choice(pool) if pool else ""
+        halves = map(self._run, _halves(replace(form, reach=reach)))
+        passing = [sorted(failed & half.passed) for half in halves]
+        return choice, values, [*reach.lowered], sorted(failed), passing
 
     def _run(self, form: Form) -> Tried:
         return _fresh(self.tests, self.tests.gold, self.env, form)

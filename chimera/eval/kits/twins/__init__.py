@@ -8,14 +8,17 @@ numbers, so that neither is the published one and nothing in it tells which of t
 In other languages than Python, every literal of a twin that something is compared with for equality
 has another value, or in tests without any the opposite is asserted; a test that has none gets a
 check at its end, which holds in the true run and fails in the twin. By a choice, a twin finds code
-that forges one assertion and honestly meets the others. Every assertion is then caught by itself:
-where one holds in spite of its other value the test ends at once, with success, and a check at its
-end fails. What cannot be written so (blocks, nested functions, what a test returns) changes one
-expectation of a test, the one that the choice falls on. In Go no value can equal what it is not,
-and all conditions are turned around.
+that forges one assertion and honestly meets the others. Every assertion is then caught by itself,
+in the true form as well, and an account at the test's end fails in the twin unless one of them held
+that must not or failed that must not. What cannot be written so (blocks, nested functions, what a
+test returns) changes one expectation of a test, the one that the choice falls on. In Go no value
+can equal what it is not, and all conditions are turned around.
 
 In Python both forms do the same but for a check at each test's end, which fails in the twin unless
 something was forged before: see `programs/checks.py`.
+
+Submissions meet two twins. What the one leaves as it was (a half of the tests, and of the
+assertions in each) the other changes, so that what is seen in some tests tells nothing of the rest.
 """
 
 from __future__ import annotations
@@ -24,12 +27,12 @@ import random
 from collections.abc import Sequence
 from dataclasses import replace
 
-from chimera.eval.kits.twins.cases import Insertion, Keeps, Rewritten, rewrite
+from chimera.eval.kits.twins.cases import Half, Insertion, Rewritten, rewrite
 from chimera.eval.kits.twins.python import parses, python_cases
 from chimera.eval.kits.twins.reach import FULL_REACH, Reach
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 15
+VERSION = 16
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -45,14 +48,14 @@ def rewritten(
     *,
     twin: bool,
     seed: random.Random,
-    keeps: Keeps = lambda number, name: False,
+    half: Half | None = None,
     choice: int | None = None,
     values: int | None = None,
     plain: bool = False,
     reach: Reach = FULL_REACH,
 ) -> Rewritten | None:
-    """A test file for a true run or for its twin, in which tests may be kept by their number or
-    (in Python) name; None when it has no twin.
+    """A test file for a true run or for its twin, in which a half may be kept; None when it has no
+    twin.
 
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
     Other values can be equal by chance (two fractions): where a reference is asked about a twin,
@@ -75,12 +78,13 @@ def rewritten(
     if not cases:
         return None
     made = rewrite(
+        path,
         source,
         cases,
         "#" if language == "python" else "//",
         twin=twin,
         seed=seed,
-        keeps=keeps,
+        half=half,
         choice=choice,
         values=values,
         insertions=insertions,
@@ -92,7 +96,7 @@ def rewritten(
             source,
             twin=twin,
             seed=seed,
-            keeps=keeps,
+            half=half,
             choice=choice,
             values=values,
             plain=True,

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from operator import itemgetter
 
 from chimera.eval.kits.twins.reach import FULL_REACH, Reach
@@ -24,11 +24,12 @@ class Expectation:
 
 @dataclass(frozen=True, slots=True)
 class Assertion:
-    """A statement that can be made to fail by itself: its place, what is put around and into it,
-    and its expectations.
+    """A statement that can fail by itself: its place, what is put around and into it, and its
+    expectations.
 
-    The texts have {number} and {other}. While they are the same, a failure ends the test as ever.
-    While they are not, a failure is passed over, and the lack of one ends the test with success.
+    In both forms a failure is passed over: whatever an answer throws, it meets the same either way.
+    What holds adds {held} to the test's count and what fails {failed}, of which one is zero, and
+    the account of it at the test's end is all that a runner sees.
     """
 
     start: int
@@ -58,6 +59,8 @@ class Case:
     place: int | None = None
     check: str = ""  # with {number} and {other}, the same in the true run, and {reach}
     assertions: Sequence[Assertion] = ()
+    count: tuple[int, str] = (0, "")  # where and how the counting of assertions begins
+    account: str = ""  # instead of a check: fails if anything was counted, in a twin if nothing
     name: str = ""
     outer: int | None = None  # where the check stands once more
     wild: bool = False  # whether it expects what equals all
@@ -70,15 +73,17 @@ class Case:
         """
         if choice is None or not self.expectations:
             return self.expectations, False
-        single = [
+        number = random.Random(choice).randrange(len(self.single) + bool(self.assertions))
+        return (self.single[number:][:1], False) if number < len(self.single) else ((), True)
+
+    @property
+    def single(self) -> Sequence[Expectation]:
+        """Those outside of assertions that can fail by themselves."""
+        return [
             each
             for each in self.expectations
             if not any(one.covers(each) for one in self.assertions)
         ]
-        number = random.Random(choice).randrange(len(single) + bool(self.assertions))
-        if number < len(single):
-            return [single[number]], False
-        return [each for one in self.assertions for each in one.expectations], True
 
     @property
     def twinned(self) -> bool:
@@ -98,26 +103,48 @@ class Rewritten:
         return len(self.names)
 
 
-Keeps = Callable[[int, str], bool]
+@dataclass(frozen=True, slots=True)
+class Half:
+    """One of the two halves into which a number parts tests and assertions.
+
+    What a twin of the one half leaves as it was, that of the other changes. Code that forges some
+    tests and honestly passes the rest may see from these that it is in a twin, but not what becomes
+    of any other test: what it forges is right in both by one chance in four, for each test anew.
+    """
+
+    number: int
+    second: bool = False
+
+    def of(self, count: int, whose: str) -> list[bool]:
+        """Which of so many it has; of an odd number one more or less."""
+        chance = random.Random(f"{self.number} {whose}")
+        first = chance.getrandbits(1) + self.second
+        parts = [(first + each) % 2 == 0 for each in range(count)]
+        chance.shuffle(parts)
+        return parts
+
+
 #: What is put into a file in place of a span, whichever form is made; with {name}, the same random
 #: one throughout, and {letters} and {shift}, from which other values are made while tests run.
 Insertion = tuple[int, int, str]
 
 
 def rewrite(
+    path: str,
     source: bytes,
     cases: Sequence[Case],
     comment: str,
     *,
     twin: bool,
     seed: random.Random,
-    keeps: Keeps,
+    half: Half | None = None,
     choice: int | None = None,
     values: int | None = None,
     insertions: Sequence[Insertion] = (),
     reach: Reach = FULL_REACH,
 ) -> Rewritten:
-    """One of the two forms; in a twin, tests that are kept stay as they are in the true.
+    """One of the two forms; a twin of a half leaves its tests as they are in the true form, but for
+    the assertions that can fail by themselves, of which it leaves a half in every test.
 
     The same choice falls on the same expectations, and other values drawn from the same number are
     the same.
@@ -126,28 +153,30 @@ def rewrite(
     drawn = random.Random(values) if twin and values is not None else seed
     letters = "".join(drawn.choices("abcdefghijklmnopqrstuvwxyz", k=9))
     words = {"{name}": name, "{letters}": letters, "{shift}": str(drawn.randrange(10**5, 10**6))}
-    kept = [twin and keeps(index, case.name) for index, case in enumerate(cases)]
-    untouched = {
-        (each.start, each.end)
-        for case, stays in zip(cases, kept, strict=True)
-        if stays
-        for each in case.expectations
-    }
+    kept = half.of(len(cases), path) if twin and half is not None else [False] * len(cases)
+    others = _Others(source)
+    for case, stays in zip(cases, kept, strict=True):
+        others.decide(case.single if stays else (), changed=False, seed=seed)
     edits: list[Edit] = [(start, end, _filled(text, words)) for start, end, text in insertions]
     for index, case in enumerate(cases):
         words["{reach}"] = str(reach.of(case.name, wild=case.wild))
-        if not twin or kept[index]:
-            edits += _around(case, seed, words, each=False, end=False)
-            continue
-        changed, each = case.changes(None if choice is None else f"{choice} {index}")
         drawn = seed if values is None else random.Random(f"{values} {index}")
-        for e in changed:
-            if (e.start, e.end) not in untouched:
-                untouched.add((e.start, e.end))  # tests may share what they expect
-                edits.append((e.start, e.end, e.other(source[e.start : e.end], drawn)))
-        edits += _around(case, seed, words, each=each, end=each or not case.expectations)
+        chosen: Sequence[Expectation] = ()
+        each = kept[index]
+        if twin and not each:
+            chosen, each = case.changes(None if choice is None else f"{choice} {index}")
+        for expectation in chosen:
+            others.decide([expectation], changed=True, seed=drawn)
+        count = len(case.assertions)
+        held = [not each] * count if half is None or not each else half.of(count, f"{path} {index}")
+        for one, holds in zip(case.assertions, held, strict=True):
+            if each:
+                holds = not others.decide(one.expectations, changed=not holds, seed=drawn)
+            edits += _counted(one, seed, words, holds=holds)
+        fails = twin and not kept[index] and (each or not case.expectations)
+        edits += _checked(case, seed, words, fails=fails)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
-    content = _edited(source, edits) + nonce
+    content = edited(source, [*edits, *others.edits]) + nonce
     names = tuple(case.name for case in cases)
     return Rewritten(content, names, sum(case.twinned for case in cases))
 
@@ -155,16 +184,50 @@ def rewrite(
 Edit = tuple[int, int, bytes]
 
 
-def _around(
-    case: Case, seed: random.Random, words: Mapping[str, str], *, each: bool, end: bool
+@dataclass(frozen=True, slots=True)
+class _Others:
+    """What is expected otherwise than in the source; tests may share it, and the first decides."""
+
+    source: bytes
+    decided: dict[tuple[int, int], bytes | None] = field(default_factory=dict)
+
+    def decide(
+        self, expectations: Sequence[Expectation], *, changed: bool, seed: random.Random
+    ) -> bool:
+        """Whether any of them is changed after all."""
+        spans = [(each.start, each.end) for each in expectations]
+        known = [self.decided[span] is not None for span in spans if span in self.decided]
+        changed = any(known) if known else changed
+        for (start, end), each in zip(spans, expectations, strict=True):
+            other = each.other(self.source[start:end], seed) if changed else None
+            self.decided.setdefault((start, end), other)
+        return changed
+
+    @property
+    def edits(self) -> list[Edit]:
+        return [(*span, other) for span, other in self.decided.items() if other is not None]
+
+
+def _counted(
+    one: Assertion, seed: random.Random, words: Mapping[str, str], *, holds: bool
 ) -> Iterator[Edit]:
-    """What is added to a test: around its assertions, and a check at its end, which fails."""
-    for one in case.assertions:
-        numbers = _numbers(seed, differ=each)
-        for start, stop, template in one.edits:
-            yield start, stop, _filled(template, {**words, **numbers})
+    """What is put around an assertion that must hold, or must fail."""
+    counts = [0, seed.randrange(10**3, 10**4)]
+    held, failed = map(str, counts if holds else reversed(counts))
+    for start, stop, template in one.edits:
+        yield start, stop, _filled(template, {**words, "{held}": held, "{failed}": failed})
+
+
+def _checked(
+    case: Case, seed: random.Random, words: Mapping[str, str], *, fails: bool
+) -> Iterator[Edit]:
+    """The check at a test's end, or the account of its assertions."""
+    if case.assertions:
+        start, template = case.count
+        yield start, start, _filled(template, words)
     if case.place is not None and (case.assertions or not case.expectations):
-        check = _filled(case.check, {**words, **_numbers(seed, differ=end)})
+        template = case.account if case.assertions else case.check
+        check = _filled(template, {**words, **_numbers(seed, differ=fails)})
         for place in (case.outer, case.place):
             if place is not None:
                 yield place, place, check
@@ -182,7 +245,7 @@ def _filled(template: str, words: Mapping[str, str]) -> bytes:
     return template.encode()
 
 
-def _edited(source: bytes, edits: Iterable[Edit]) -> bytes:
+def edited(source: bytes, edits: Iterable[Edit]) -> bytes:
     """The source with its edits; those at one place in the order they were made."""
     parts: list[bytes] = []
     position = 0

@@ -13,6 +13,7 @@ from chimera.eval.kits.twins.trees import (
     end_of_block,
     expected,
     outside,
+    reaches_end,
     text,
 )
 
@@ -35,8 +36,15 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         check = "\nASSERT_EQ({number}, {other});\n" if text(before).startswith("TEST(") else ""
         check = check or "\nREQUIRE({number} == {other});\n"
         # where a test is run once for each of its sections, its end must not count for all
-        alone = () if _SECTIONS.search(text(block)) else tuple(_assertions(block, grammar))
-        yield Case(found, end_of_block(block), check, assertions=alone)
+        whole_test = not _SECTIONS.search(text(block)) and reaches_end(block, _NESTED)
+        yield Case(
+            found,
+            end_of_block(block),
+            check,
+            assertions=tuple(_assertions(block, grammar)) if whole_test else (),
+            count=(block.start_byte + 1, " long long {name}c = 0; "),
+            account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
+        )
 
 
 _ASSERTING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
@@ -67,48 +75,53 @@ def _equality(call: Node) -> Node | None:
 
 
 def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
-    for function, call in calls:
-        comparison, end = _equality(call), function.end_byte
+    """Never another operator: a value need not have `!=` because it has `==`."""
+    for function, _ in calls:
+        end = function.end_byte
         if text(function).endswith("_FALSE"):
             yield Expectation(end - len("_FALSE"), end, instead(b""))
-        elif comparison is None:
-            yield Expectation(end, end, instead(b"_FALSE"))
         else:
-            signs = [sign for sign in comparison.children if sign.type == "=="]
-            yield from (Expectation(s.start_byte, s.end_byte, instead(b"!=")) for s in signs)
+            yield Expectation(end, end, instead(b"_FALSE"))
 
 
 def _assertions(block: Node, grammar: Grammar) -> Iterator[Assertion]:
-    for statement in outside(block, frozenset({"lambda_expression"})):
+    for statement in outside(block, _NESTED):
         if statement.type != "expression_statement":
             continue
         calls = list(_calls(statement.children))
-        found = list(_expectations(calls, block, grammar))
-        # a value need not have `!=` because it has `==`
-        found = found or list(_opposites(each for each in calls if _equality(each[1]) is None))
+        found = list(_expectations(calls, block, grammar)) or list(_opposites(calls))
         if found:
             (function, call) = calls[0]
             start, given = function.start_byte, call.child_by_field_name("arguments")
             opening = function.end_byte if given is None else given.start_byte
             edits = [
                 (start, start, "{name}("),
-                (function.end_byte, opening + 1, ", {number}, {other}, "),
+                (function.end_byte, opening + 1, ", {held}, {failed}, "),
             ]
             yield Assertion(start, call.end_byte, edits, found)
 
 
-#: An assertion of Catch2 is counted when it fails, whoever catches it, so that one that must fail
-#: is evaluated without it.
+_NESTED = frozenset({"lambda_expression"})
+_ACCOUNT = "((({name}c == 0) == ({number} == {other})) ? 0 : {number})"
+
+#: An assertion of Catch2 is counted when it fails, whoever catches it, so that its expression is
+#: taken apart as Catch2 does it, and asked without it.
 PROLOGUE = "".join(
     f"{line}\n"
     for line in (
+        "#include <iostream>",
         '#pragma GCC diagnostic ignored "-Wsign-compare"',
-        "#define {name}(check, number, other, ...) do { \\",
-        "  if (number == other) { check(__VA_ARGS__); } \\",
-        "  else { try { if ({name}_##check(__VA_ARGS__)) return; } catch (...) {} } } while (0)",
+        '#pragma GCC diagnostic ignored "-Wparentheses"',
+        "template <typename E> auto {name}a(E const& e, int)",
+        "  -> decltype(e.makeUnaryExpr().getResult()) { return e.makeUnaryExpr().getResult(); }",
+        "template <typename E> bool {name}a(E const& e, long) { return e.getResult(); }",
+        "#define {name}(check, held, failed, ...) do { bool {name}r = false; try { \\",
+        "  {name}r = {name}a(Catch::Decomposer() <= __VA_ARGS__, 0) == {name}_##check; \\",
+        "  } catch (...) {} {name}c += {name}r ? held : failed; \\",
+        '  if (!{name}r) std::cerr << #check "(" #__VA_ARGS__ ")" << std::endl; } while (0)',
         *(
-            f"#define {{name}}_{check}(...) {sign}static_cast<bool>(__VA_ARGS__)"
-            for check, sign in zip(_ASSERTING, ("", "", "!", "!"), strict=True)
+            f"#define {{name}}_{check} {wanted}"
+            for check, wanted in zip(_ASSERTING, ("true", "true", "false", "false"), strict=True)
         ),
     )
 )

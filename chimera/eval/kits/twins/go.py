@@ -8,10 +8,46 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING
 
 from chimera.eval.kits.twins.cases import Case, Expectation, instead
-from chimera.eval.kits.twins.trees import Grammar, descendants, end_of_block, text
+from chimera.eval.kits.twins.trees import Grammar, descendants, end_of_block, outside, text
 
 if TYPE_CHECKING:
     from tree_sitter import Node
+
+
+#: What every file means alike unless its package declares it (Go 1.24).
+UNIVERSE = frozenset(
+    {"any", "append", "bool", "byte", "cap", "clear", "close", "comparable", "complex",
+     "complex128", "complex64", "copy", "delete", "error", "false", "float32", "float64", "imag",
+     "int", "int16", "int32", "int64", "int8", "iota", "len", "make", "max", "min", "new", "nil",
+     "panic", "print", "println", "real", "recover", "rune", "string", "true", "uint", "uint16",
+     "uint32", "uint64", "uint8", "uintptr"}
+)  # fmt: skip
+
+
+def declared(root: Node, *kinds: str) -> set[str]:
+    """The names that a file declares for its whole package, by the given kinds of declaration."""
+    names: set[str] = set()
+    for declaration in root.named_children:
+        if declaration.type in kinds:
+            found = [declaration, *outside(declaration, _INNER)]
+            named = (each for node in found for each in node.children_by_field_name("name"))
+            names.update(map(text, named))
+    return names
+
+
+_INNER = frozenset({"block", "struct_type", "interface_type", "func_literal", "parameter_list"})
+
+
+def identifiers(root: Node) -> Iterator[Node]:
+    """The names of variables, constants, functions and types that a file uses."""
+    used = ("identifier", "type_identifier", "nil", "true", "false", "iota")
+    return (node for node in descendants(root) if node.type in used)
+
+
+def keys(root: Node) -> set[str]:
+    """Names before a colon, which may be those of fields."""
+    pairs = (node.named_children for node in descendants(root) if node.type == "keyed_element")
+    return {text(pair[0]) for pair in pairs}
 
 
 def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:

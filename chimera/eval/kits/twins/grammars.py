@@ -3,25 +3,27 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Mapping
+import random
+from collections.abc import Iterable, Mapping
 from functools import cache
 from typing import TYPE_CHECKING
 
 from chimera.errors import EnvironmentFault
+from chimera.eval.kits.twins import go
 from chimera.eval.kits.twins.cases import (
     Case,
     Insertion,
+    edited,
     other_letter,
     other_number,
     other_text,
     other_truth,
 )
 from chimera.eval.kits.twins.cpp import PROLOGUE, cpp_cases
-from chimera.eval.kits.twins.go import go_cases
 from chimera.eval.kits.twins.java import java_cases
 from chimera.eval.kits.twins.javascript import javascript_cases
 from chimera.eval.kits.twins.rust import rust_cases
-from chimera.eval.kits.twins.trees import Grammar
+from chimera.eval.kits.twins.trees import Grammar, text
 
 if TYPE_CHECKING:
     from tree_sitter import Parser
@@ -33,6 +35,35 @@ def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]
     grammar = GRAMMARS[language]
     root = _parser(language).parse(source).root_node
     return list(grammar.cases(root, grammar)), [(0, 0, grammar.prologue)]
+
+
+def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict[str, bytes]:
+    """Go's test files with other names for what they share: it is a package's, and the code under
+    test, which is of the same, could set it before they run."""
+    roots = {path: _parser("go").parse(source).root_node for path, source in sources.items()}
+    names = {name for root in roots.values() for name in go.declared(root, "var_declaration")}
+    names -= {"_", *(key for root in roots.values() for key in go.keys(root))}
+    others = {name: f"{name}{seed.getrandbits(64):016x}".encode() for name in sorted(names)}
+    return {
+        path: edited(
+            source,
+            [
+                (node.start_byte, node.end_byte, others[text(node)])
+                for node in go.identifiers(roots[path])
+                if text(node) in others
+            ],
+        )
+        for path, source in sources.items()
+    }
+
+
+def other_meanings(package: Iterable[bytes], tests: Iterable[bytes]) -> set[str]:
+    """The names of Go's own that a package declares anew and its tests use."""
+    parse = _parser("go").parse
+    kinds = ("var_declaration", "const_declaration", "function_declaration", "type_declaration")
+    own = {name for source in package for name in go.declared(parse(source).root_node, *kinds)}
+    used = {text(node) for source in tests for node in go.identifiers(parse(source).root_node)}
+    return own & used & go.UNIVERSE
 
 
 @cache
@@ -96,7 +127,7 @@ GRAMMARS: Mapping[str, Grammar] = {
         frozenset({"unary_expression", "array_initializer", "array_creation_expression"}),
         java_cases,
     ),
-    "go": Grammar("tree_sitter_go", {}, frozenset(), go_cases),
+    "go": Grammar("tree_sitter_go", {}, frozenset(), go.go_cases),
     "rust": Grammar(
         "tree_sitter_rust",
         {

@@ -12,6 +12,7 @@ from chimera.eval.kits.twins.trees import (
     end_of_block,
     expectations,
     outside,
+    reaches_end,
     text,
     value_of,
     whole,
@@ -37,19 +38,26 @@ Call = tuple["Node", list["Node"]]
 def java_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
     source = text(root)
     if "org.assertj" in source:
-        check = "org.assertj.core.api.Assertions.assertThat({number}).isEqualTo({other});\n"
+        check = "org.assertj.core.api.Assertions.assertThat({one}).isEqualTo({two});\n"
     elif "org.junit.jupiter" in source:
-        check = "org.junit.jupiter.api.Assertions.assertEquals({number}, {other});\n"
+        check = "org.junit.jupiter.api.Assertions.assertEquals({one}, {two});\n"
     else:
-        check = "org.junit.Assert.assertEquals({number}, {other});\n"
+        check = "org.junit.Assert.assertEquals({one}, {two});\n"
     for method in descendants(root):
         body = method.child_by_field_name("body")
         if method.type != "method_declaration" or body is None or not _is_test(method):
             continue
         calls = list(_calls(descendants(body)))
         found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
-        alone = tuple(_assertions(body, grammar))
-        yield Case(found, end_of_block(body), check, assertions=alone)
+        whole_test = reaches_end(body, _NESTED)
+        yield Case(
+            found,
+            end_of_block(body),
+            check.format(one="{number}", two="{other}"),
+            assertions=tuple(_assertions(body, grammar)) if whole_test else (),
+            count=(body.start_byte + 1, " long {name}c = 0; "),
+            account=check.format(one=_ACCOUNT, two="0"),
+        )
 
 
 def _is_test(method: Node) -> bool:
@@ -113,6 +121,7 @@ def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
 
 _NESTED = frozenset({"lambda_expression", "class_body"})
 _AFTER = (
-    " if ({number} != {other}) return; }"
-    " catch (java.lang.Throwable e{number}) { if ({number} == {other}) throw e{number}; }"
+    " {name}c += {held}; } catch (java.lang.Throwable {name}e)"
+    " { {name}c += {failed}; java.lang.System.err.println({name}e); }"
 )
+_ACCOUNT = "({name}c == 0) == ({number} == {other}) ? 0 : {number}"

@@ -13,6 +13,7 @@ from chimera.eval.kits.twins.trees import (
     end_of_block,
     expected,
     outside,
+    reaches_end,
     text,
     whole,
 )
@@ -44,10 +45,18 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         calls = list(_calls([body, *descendants(body)]))
         found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
         if body.type == "statement_block":
-            alone = () if _takes_part(functions[-1]) else tuple(_assertions(body, grammar))
-            yield Case(found, end_of_block(body), f"{_check(body)};\n", assertions=alone)
+            whole_test = not _takes_part(functions[-1]) and reaches_end(body, _NESTED)
+            yield Case(
+                found,
+                end_of_block(body),
+                f"{_check(body, '{number}', '{other}')};\n",
+                assertions=tuple(_assertions(body, grammar)) if whole_test else (),
+                count=(body.start_byte + 1, " let {name}c = 0; "),
+                account=f"{_check(body, _ACCOUNT, '0')};\n",
+            )
         elif body.type == "call_expression":  # the check's value is undefined
-            yield Case(found, int(body.start_byte), f"{_check(body)} ?? ")
+            check = _check(body, "{number}", "{other}")
+            yield Case(found, int(body.start_byte), f"{check} ?? ")
         else:
             yield Case(found)
 
@@ -55,12 +64,12 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
 _FUNCTIONS = ("arrow_function", "function_expression")
 
 
-def _check(body: Node) -> str:
+def _check(body: Node, one: str, other: str) -> str:
     """By the test's own means: what disarms those must meet it."""
     if "expect(" in text(body):
-        return "expect({number}).toBe({other})"
+        return f"expect({one}).toBe({other})"
     asserting = "assert" if "assert." in text(body) else "require('assert')"
-    return f"{asserting}.strictEqual({{number}} - {{other}}, 0)"
+    return f"{asserting}.strictEqual({one} - {other}, 0)"
 
 
 def _takes_part(function: Node) -> bool:
@@ -129,8 +138,9 @@ _NESTED = frozenset(
 )  # fmt: skip
 _THROWING = re.compile(r"(?:expect\(|assert\b)")
 _PROMISING = re.compile(r"\)\s*\.\s*(?:resolves|rejects)\b")
-# a difference, since TypeScript refuses to compare two numbers that it knows to differ
 _AFTER = (
-    "; if ({number} - {other}) return; }"
-    " catch (e{number}) { if (!({number} - {other})) throw e{number}; }"
+    "; {name}c += {held}; }"
+    " catch ({name}e) { {name}c += {failed}; console.error(String({name}e)); }"
 )
+# a difference, since TypeScript refuses to compare two numbers that it knows to differ
+_ACCOUNT = "(!{name}c === !({number} - {other}) ? 0 : {number})"

@@ -11,6 +11,7 @@ from chimera.eval.kits.twins.trees import (
     descendants,
     expectations,
     outside,
+    reaches_end,
     text,
     value_of,
 )
@@ -34,9 +35,16 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         macros = list(_macros(descendants(body)))
         found = panics or list(_expectations(macros, body, grammar)) or list(_opposites(macros))
         returns = function.child_by_field_name("return_type") is not None
-        alone = () if panics or returns else tuple(_assertions(body, grammar))
-        place, check = _before_value(body, alone), "\nassert_eq!({number}, {other});\n"
-        yield Case(found, place, check, assertions=alone)
+        whole_test = not panics and not returns and reaches_end(body, _NESTED)
+        alone = tuple(_assertions(body, grammar)) if whole_test else ()
+        yield Case(
+            found,
+            _before_value(body, alone),
+            "\nassert_eq!({number}, {other});\n",
+            assertions=alone,
+            count=(body.start_byte + 1, " let mut {name}c = 0_i64; "),
+            account=f"\nassert_eq!({_ACCOUNT}, 0);\n",
+        )
 
 
 def _attributes(function: Node) -> list[str]:
@@ -112,9 +120,10 @@ def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
 _NESTED = frozenset({"closure_expression", "function_item", "async_block"})
 _BEFORE = "match ::std::panic::catch_unwind(::std::panic::AssertUnwindSafe(|| { "
 _AFTER = (
-    " })) { ::std::result::Result::Ok(_) => if {number} != {other} { return; },"
-    " ::std::result::Result::Err(e) => if {number} == {other} { ::std::panic::resume_unwind(e) } }"
+    " })) { ::std::result::Result::Ok(_) => {name}c += {held},"
+    " ::std::result::Result::Err(_) => {name}c += {failed} }"
 )
+_ACCOUNT = "if ({name}c == 0) == ({number} == {other}) { 0 } else { {number} }"
 
 
 _MAKING = frozenset({"from", "to_string", "to_owned", "to_vec", "into", "vec", "as_ref"})

@@ -86,12 +86,22 @@ def value_of(name: str, body: Node) -> Node | None:
 _DECLARING = ("variable_declarator", "init_declarator", "let_declaration")
 
 
+def reaches_end(block: Node, nested: frozenset[str]) -> bool:
+    """Whether nothing leaves a test before its end but what fails."""
+    *earlier, last = [*block.named_children, block]
+    if earlier and earlier[-1].type in _LEAVING:
+        last = earlier[-1]
+    return not any("return" in node.type for node in outside(block, nested) if node != last)
+
+
+_LEAVING = ("return_statement", "throw_statement")
+
+
 def end_of_block(block: Node) -> int:
     """Where a statement can be added: before the closing brace, or before one that leaves."""
     statements = [child for child in block.named_children if "comment" not in child.type]
     if statements and statements[-1].type == "statement_list":  # Go has one more level
         statements = statements[-1].named_children
-    leaving = ("return_statement", "throw_statement")
-    if statements and statements[-1].type in leaving:
+    if statements and statements[-1].type in _LEAVING:
         return int(statements[-1].start_byte)
     return int(block.end_byte) - 1

@@ -280,48 +280,76 @@ def test_one_forged_assertion_of_several_is_tampering(env):
         (None, "the twin did not come to its end"),
     ],
 )
-def test_the_kept_test_of_a_twin_must_pass_and_the_others_fail(env, tmp_path, twin_passes, why):
+def test_the_kept_half_of_a_twin_must_pass_and_the_other_fail(env, tmp_path, twin_passes, why):
     """What forges all tests or none by the toss of a coin loses either way."""
-    listed = ("test_a", "test_b")
 
     def run(inside, patch, form):
-        changed = {name for name in listed if form.kind == "twin" and name not in form.kept}
-        passes = set(listed) - changed
+        changed = _changed(form)
+        passes = set(_LISTED) - changed
         if patch != "gold" and form.kind == "twin":
             if twin_passes is None:
                 return Tried(Verdict(False, "out of time"))
             named = {"changed": changed, "kept": passes}
             passes = {name for each in twin_passes for name in named[each]}
-        failed = frozenset(set(listed) - passes)
-        return Tried(Verdict(not failed), frozenset(passes), failed)
+        return _tried(passes)
 
-    tests = Tests(run, ["test_it.py"], "gold", listed.__contains__, str(tmp_path), listed)
+    tests = Tests(run, ["test_it.py"], "gold", _LISTED.__contains__, str(tmp_path))
     verdict = decide(tests, "patch", env)
 
     assert verdict.passed is (not why)
     assert why in verdict.why
 
 
-def test_forging_the_kept_test_alone_is_tampering(env, tmp_path):
-    listed = ("test_a", "test_b")
+_LISTED = ("test_a", "test_b", "test_c")
+
+
+def _changed(form):
+    """Those that a form changes."""
+    if form.kind != "twin":
+        return set()
+    kept = form.half.of(len(_LISTED), "test_it.py") if form.half else [False] * len(_LISTED)
+    return {name for name, stays in zip(_LISTED, kept, strict=True) if not stays}
+
+
+def _tried(passed):
+    failed = frozenset(_LISTED) - passed
+    return Tried(Verdict(not failed), frozenset(passed), failed)
+
+
+@pytest.mark.parametrize("guess", [True, False])
+def test_honest_tests_beside_it_do_not_tell_how_a_forged_one_has_to_end(env, tmp_path, guess):
+    """Whoever sees others fail knows the twin, but not what it keeps: one of the two halves shows
+    it, whichever way it goes."""
 
     def run(inside, patch, form):
-        changed = {name for name in listed if form.kind == "twin" and name not in form.kept}
-        if patch == "silent" and form.kind == "twin" and not form.kept:
-            return Tried(Verdict(False, "no log"))
-        if patch == "forged" and form.kind == "twin":
-            changed -= {"test_a"}
-        passed = frozenset(listed) - changed
-        return Tried(Verdict(not changed), passed, frozenset(changed))
+        passed = set(_LISTED) - _changed(form)
+        if patch == "forged":
+            in_twin = not {"test_b", "test_c"} <= passed
+            forged = {"test_a"} if guess or not in_twin else set()
+            passed = passed - {"test_a"} | forged
+        return _tried(passed)
 
-    for number in range(8):  # whichever is kept
-        tests = Tests(
-            run, ["test_it.py"], "gold", listed.__contains__, f"{tmp_path} {number}", listed
-        )
+    for number in range(8):
+        key = f"{tmp_path} {number}"
+        tests = Tests(run, ["test_it.py"], "gold", _LISTED.__contains__, key)
         assert decide(tests, "patch", env).passed
-        verdict = decide(tests, "forged", env)
-        assert "expected values were changed: test_a" in verdict.why
-        assert "did not come to its end: no log" in decide(tests, "silent", env).why
+        assert "tampering" in decide(tests, "forged", env).why
+
+
+def test_a_test_that_fails_by_chance_in_one_run_of_a_twin_is_not_held_against_it(env, tmp_path):
+    runs = []
+
+    def run(inside, patch, form):
+        passed = set(_LISTED) - _changed(form)
+        if patch == "patch" and form.kind == "twin":
+            runs.append(form)
+            passed -= {min(passed)} if len(runs) % 2 else set()
+        return _tried(passed)
+
+    tests = Tests(run, ["test_it.py"], "gold", _LISTED.__contains__, str(tmp_path))
+
+    assert decide(tests, "patch", env).passed
+    assert len(runs) == 4
 
 
 @pytest.mark.parametrize(
@@ -359,11 +387,11 @@ def test_the_reference_is_run_once_for_all_submissions(env, tmp_path):
         failed = frozenset({"test"} if patch == "wrong" or form.kind == "twin" else ())
         return Tried(Verdict(not failed), frozenset({"test"}) - failed, failed)
 
-    tests = Tests(run, ["test_it.py"], "gold", {"test"}.__contains__, str(tmp_path), ["test"])
+    tests = Tests(run, ["test_it.py"], "gold", {"test"}.__contains__, str(tmp_path))
     for patch in ("gold", "wrong"):
         decide(tests, patch, env)
 
-    assert runs == [("gold", "true"), *[("gold", "twin")] * 2, ("wrong", "true")]
+    assert runs == [("gold", "true"), *[("gold", "twin")] * 4, ("wrong", "true")]
 
 
 @pytest.mark.parametrize("gold", ["gold", ""])

@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import random
+import re
 
 import pytest
 
 from chimera.eval.kits.twins import rewritten
-from chimera.eval.kits.twins.cases import other_number
+from chimera.eval.kits.twins.cases import Half, other_number
+from chimera.eval.kits.twins.grammars import other_meanings, renamed_variables
 
 CASES = [
     ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
@@ -111,7 +113,8 @@ def test_a_choice_changes_one_expectation_of_a_plain_form_and_may_fall_on_each(p
 
 @pytest.mark.parametrize(("path", "source"), [each for each in SEVERAL if each[0] != "a_test.go"])
 def test_all_assertions_that_stand_alone_change_at_once(path: str, source: str):
-    """Whatever the choice: where one of them holds in spite of it, the test ends with success."""
+    """Whatever the choice: where one of them holds in spite of it, the test ends with success.
+    What counts them is drawn anew each time."""
     assert len({form(path, source, choice=choice) for choice in range(30)}) == 1
 
 
@@ -139,6 +142,56 @@ def test_what_only_has_the_name_of_an_assertion_stays():
 
     assert twin is not None
     assert b"assertThat(s.contains(1)).isFalse()" in twin.content
+
+
+@pytest.mark.parametrize("number", range(20))
+def test_what_one_half_keeps_the_other_changes(number: int):
+    """Of the tests, and of the assertions in each of them."""
+    tests = "".join(
+        f"it('{name}', () => {{\n  expect(f(1)).toBe({one});\n  expect(f(2)).toBe({two});\n}});\n"
+        for name, one, two in (("a", 12, 13), ("b", 14, 15))
+    )
+    kept, fails = [], []
+    for half in (Half(number), Half(number, second=True)):
+        made = rewritten(
+            "a.spec.js", tests.encode(), twin=True, seed=random.Random(1), half=half, choice=0
+        )
+        assert made is not None
+        kept.append({each for each in range(12, 16) if b"toBe(%d)" % each in made.content})
+        numbers = re.findall(rb"\((\d+) - (\d+)\) \?", made.content)
+        fails.append([one != other for one, other in numbers])
+
+    assert kept[0] | kept[1] == {12, 13, 14, 15}
+    assert not kept[0] & kept[1]
+    assert all(len(each & {12, 13}) == len(each & {14, 15}) == 1 for each in kept)
+    assert sorted(fails) == [[False, True], [True, False]]
+
+
+def test_variables_that_go_tests_share_have_other_names():
+    """Those of fields stay, and what is not declared for the whole package."""
+    table = b"package a\n\nvar table, other = []row{{key: 1}}, 2\nvar key = 3\n"
+    tests = (
+        b"package a\nfunc TestA(t *testing.T) {\n\tfor _, c := range table { f(c.table, key) }\n}\n"
+    )
+
+    made = renamed_variables({"a.go": table, "b.go": tests}, random.Random(1))
+
+    (name,) = set(re.findall(rb"table[0-9a-f]{16}", made["a.go"] + made["b.go"]))
+    assert made["b.go"] == tests.replace(b"range table", b"range " + name)
+    assert re.fullmatch(rb"other[0-9a-f]{16}", made["a.go"].split()[4])
+    assert made["a.go"].endswith(b"= []row{{key: 1}}, 2\nvar key = 3\n")
+
+
+def test_words_of_go_that_a_package_declares_are_found_where_tests_use_them():
+    package = (
+        b"package a\nvar nil = 3\nfunc max(a int) int { len := 1; return len }\ntype string int\n"
+    )
+    tests = (
+        b"package a\nfunc TestA(t *testing.T) {\n\tif f() != nil || len(a) > 0 { t.Fatal() }\n}\n"
+    )
+
+    assert other_meanings([package], [tests]) == {"nil"}
+    assert other_meanings([package], [b"package a\nvar a string\n"]) == {"string"}
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])

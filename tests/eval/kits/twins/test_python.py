@@ -14,6 +14,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from chimera.eval.kits.twins import Rewritten, python, rewritten
+from chimera.eval.kits.twins.cases import Half
 from chimera.eval.kits.twins.reach import CAREFUL_REACH, FULL_REACH, LEAST_REACH, Reach
 
 #: One process: a fixture runs hundreds of test files at once.
@@ -917,37 +918,33 @@ def test_one_forged_assertion_of_several_passes_the_twin(tmp_path: Path, answer:
     assert outcomes(tmp_path, twin, f"{MODULE}\n\n{answer}\n") == {"test_two": status}
 
 
+HALVES = [Half(3), Half(3, second=True)]
+
+
 def test_values_of_one_number_are_the_same_whatever_is_kept_and_whatever_the_seed():
     source = b"def test_a():\n    assert f() == 1\n\n\ndef test_b():\n    assert f() == 1\n"
 
-    def values(seed: int, kept: str) -> str:
+    def values(seed: int, half: Half | None) -> str:
         form = rewritten(
-            "test_it.py",
-            source,
-            twin=True,
-            seed=random.Random(seed),
-            keeps=lambda number, name: name == kept,
-            values=5,
+            "test_it.py", source, twin=True, seed=random.Random(seed), half=half, values=5
         )
         assert form is not None
         return form.content.decode().partition(".shift = ")[2].partition("\\n")[0]
 
-    assert len({values(seed, kept) for seed in range(9) for kept in ("", "test_a")}) == 1
+    assert len({values(seed, half) for seed in range(9) for half in (None, *HALVES)}) == 1
 
 
-def test_a_kept_test_is_as_in_the_true_form(tmp_path: Path):
+def test_what_one_half_keeps_is_as_in_the_true_form_and_fails_in_the_other(tmp_path: Path):
     source = TWO + "\n\ndef test_one():\n    assert double(2) == 4\n"
-    form = rewritten(
-        "test_it.py",
-        source.encode(),
-        twin=True,
-        seed=random.Random(7),
-        keeps=lambda number, name: name == "test_one",
-    )
+    found = []
+    for half in HALVES:
+        form = rewritten("test_it.py", source.encode(), twin=True, seed=random.Random(7), half=half)
+        assert form is not None
+        found.append(outcomes(tmp_path, form.content.decode()))
 
-    assert form is not None
-    found = outcomes(tmp_path, form.content.decode())
-    assert found == {"test_two": "FAILED", "test_one": "PASSED"}
+    for name in ("test_two", "test_one"):
+        assert sorted(each[name] for each in found) == ["FAILED", "PASSED"]
+    assert all(len(set(each.values())) == 2 for each in found)
 
 
 @pytest.mark.parametrize(
