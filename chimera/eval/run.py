@@ -39,7 +39,7 @@ from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
 from chimera.eval.runs.store import RunStore
-from chimera.eval.submitters import SUBMITTERS
+from chimera.eval.submitters import SUBMITTERS, OracleAgent
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
 from chimera.providers import create_provider
@@ -362,10 +362,22 @@ def _lacks(
     settings: RunSettings, benchmark: Benchmark[Any], tasks: Sequence[Any], environment: str
 ) -> list[Lack]:
     """What is missing for these tasks; a model is none to what hands in by itself."""
-    modelless = (settings.agent or benchmark.default_agent).partition(":")[0] in SUBMITTERS
+    agent = (settings.agent or benchmark.default_agent).partition(":")[0]
     missing = benchmark.missing(tasks)
-    lacks = [lack for lack in missing if not (modelless and lack.kind == "model")]
+    lacks = [lack for lack in missing if not (agent in SUBMITTERS and lack.kind == "model")]
+    if agent == OracleAgent.name:
+        lacks += _lacking_references(benchmark, tasks)
     return [*lacks, *(benchmark.out_of_reach(tasks, environment) if environment else ())]
+
+
+def _lacking_references(benchmark: Benchmark[Any], tasks: Sequence[Any]) -> list[Lack]:
+    """What the oracle cannot answer; a run in which it answers something is not refused."""
+    without = frozenset(task["id"] for task in tasks if not benchmark.has_reference(task))
+    if not without:
+        return []
+    kind: Literal["machine", "doubt"] = "machine" if len(without) == len(tasks) else "doubt"
+    remedy = "the data have none, so that --agent oracle has nothing to hand in"
+    return [Lack("a reference answer", remedy, without, kind)]
 
 
 def run(

@@ -28,15 +28,18 @@ SOURCE = """
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Lack
 from chimera.eval.harness import Benchmark
+from chimera.eval.values import Submission
 
 
 class Needy(Benchmark):
     grading = "none"
 
     def __init__(
-        self, lacking: str = "", kind: str = "machine", absent: bool = False, far: str = ""
+        self, lacking: str = "", kind: str = "machine", absent: bool = False, far: str = "",
+        known: str = "abcdef",
     ) -> None:
         self.lacking, self.kind, self.absent, self.far = lacking, kind, absent, far
+        self.known = known
         if far:
             self.environments = ("docker", "bubblewrap")
 
@@ -50,6 +53,9 @@ class Needy(Benchmark):
 
     def evaluate(self, task, agent_output, env):
         return True
+
+    def gold(self, task):
+        return Submission(task["id"]) if task["id"] in self.known else None
 
     def missing(self, tasks=None):
         if self.absent:
@@ -247,6 +253,18 @@ def test_what_cannot_be_fetched_is_said_with_where_else_the_tasks_run(
     assert prepare(RunSettings(needy, agent="nop", limit="2", option=("far=a",))).left_out == (
         "left out: 1 of 6 tasks need an image: name another",
     )
+
+
+def test_an_oracle_begins_with_what_it_knows_and_is_refused_where_it_knows_nothing(needy: str):
+    every = prepare(RunSettings(needy, agent="oracle", option=("known=ce",)))
+    first = prepare(RunSettings(needy, agent="oracle", option=("known=ce",), limit="1"))
+
+    assert (len(every.tasks), every.left_out) == (6, ())
+    assert [task["id"] for task in first.tasks] == ["c"]
+    assert first.left_out[0].startswith("left out: 4 of 6 tasks need a reference answer: ")
+    with pytest.raises(UsageError, match="the tasks need a reference answer: the data have none"):
+        prepare(RunSettings(needy, agent="oracle", option=("known=ce",), limit="0:2"))
+    assert prepare(RunSettings(needy, agent="nop", option=("known=",))).left_out == ()
 
 
 def test_what_may_not_matter_refuses_nothing_but_others_come_first(needy: str):

@@ -178,6 +178,9 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
     def code(self, task: FeatureTask, backend: str) -> Source | None:
         return self._source(task) if task["python"] else None
 
+    def interpreter(self, task: FeatureTask, backend: str) -> str:
+        return task["python"]
+
     def images(self, task: FeatureTask, backend: str) -> Sequence[str]:
         return (task["image"],) if task["image"] and not task["python"] else ()
 

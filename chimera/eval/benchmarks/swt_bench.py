@@ -110,6 +110,7 @@ class SWTBench(InstanceBenchmark):
     def check_task(self, task: SWEBenchTask, start: StartEnvironment) -> None:
         if self.settings.mode != "reproduction":
             super().check_task(task, start)
+        self._tools(task)
 
     def graded_in(self, task: SWEBenchTask, start: StartEnvironment) -> JSON:
         return self.instance_identity(task["instance"], start, mounts=self._tools(task))

@@ -12,6 +12,7 @@ from chimera.cache import digest, made_once
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.virtualenvs import install
+from chimera.programs import python_with_pip
 
 PLACE = "/tmp/line-coverage"
 _CONFIG = """\
@@ -69,7 +70,10 @@ def coverage_tool(version: str) -> CoverageTool:
 
     def make(folder: Path) -> None:
         wheels = ["--target", str(folder), "--python-version", version, "--only-binary", ":all:"]
-        if install(sys.executable, [*wheels, "coverage>=5"], timeout=600) != 0:
-            raise EnvironmentFault(f"coverage.py cannot be installed for Python {version}")
+        python = python_with_pip() or sys.executable  # uv installs without pip
+        if failure := install(python, [*wheels, "coverage>=5"], timeout=600):
+            raise EnvironmentFault(
+                f"coverage.py cannot be installed for Python {version}: {failure}"
+            )
 
     return CoverageTool(made_once("tools", digest("coverage", 2, version), make))

@@ -20,7 +20,7 @@ from chimera.eval.kits.patches.weaker import weaker
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.agents import SWEBenchConfig, configured_agent
 from chimera.eval.kits.repositories.source import Source, out_of_reach
-from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.eval.kits.repositories.virtualenvs import TESTBED, find_interpreter, minor
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_images
 from chimera.eval.values import Submission
@@ -95,23 +95,47 @@ class PatchBenchmark(DatasetBenchmark[TaskT]):
         """What a container of the task starts from, where that is pulled."""
         return ()
 
+    def interpreter(self, task: TaskT, backend: str) -> str:
+        """The CPython of this machine that the task's packages are installed for; "": none is."""
+        return ""
+
     def out_of_reach(self, tasks: Sequence[TaskT], backend: str) -> Sequence[Lack]:
         images = ((task["id"], image) for task in tasks for image in self.images(task, backend))
-        return [*lacking_images(images), *self._lacking_code(tasks, backend)]
+        return [
+            *lacking_images(images),
+            *self._lacking_code(tasks, backend),
+            *self._lacking_interpreters(tasks, backend),
+        ]
+
+    def _lacking_interpreters(self, tasks: Sequence[TaskT], backend: str) -> Iterator[Lack]:
+        wanted: dict[str, list[str]] = {}
+        for task in tasks:
+            if version := self.interpreter(task, backend):
+                wanted.setdefault(minor(version), []).append(task["id"])
+        if not wanted:
+            return
+        assert isinstance(self.settings, PythonOptions)
+        named = self.settings.interpreter_paths()
+        for version, ids in sorted(wanted.items()):
+            try:
+                find_interpreter(version, named)
+            except UsageError as error:
+                yield Lack(f"CPython {version}", str(error), frozenset(ids))
 
     def _lacking_code(self, tasks: Sequence[TaskT], backend: str) -> Iterator[Lack]:
-        found: dict[str, list[str]] = {}
+        found: dict[tuple[str, str], list[str]] = {}
         for task in tasks:
             try:
                 source = self.code(task, backend)
-                place = source and out_of_reach(source)
-            except EnvironmentFault as error:
-                place = str(error)  # clones were named, and this one is not among them
-            if place:
-                found.setdefault(place, []).append(task["id"])
-        for place, ids in found.items():
-            remedy = "it does not answer; name a directory with clones: --option repositories="
-            yield Lack(f"code from {place}", f"{remedy}DIRECTORY", frozenset(ids))
+            except EnvironmentFault as error:  # clones were named, and this one is not among them
+                found.setdefault(("code", str(error)), []).append(task["id"])
+                continue
+            if lacking := source and out_of_reach(source):
+                reason = (f"code from {lacking.place}", lacking.why)
+                found.setdefault(reason, []).append(task["id"])
+        for (what, why), ids in found.items():
+            remedy = f"{why}; name a directory with clones: --option repositories=DIRECTORY"
+            yield Lack(what, remedy, frozenset(ids))
 
     def environment(self, task: TaskT) -> EnvironmentSpec:
         return EnvironmentSpec(needs=frozenset({"commands"}), workdir=TESTBED)

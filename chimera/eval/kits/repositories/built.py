@@ -99,10 +99,13 @@ class Built:
             bounds = folder.with_name(f"{folder.name}.bounds")
             bounds.write_text("\n".join(BOUNDS))
             arguments = ["--target", str(folder), *requirements]
+            failure = ""
             for bounded in (["-c", str(bounds), *arguments], arguments):
-                if not requirements or install(python, bounded, timeout=600) == 0:
+                failure = install(python, bounded, timeout=600) if requirements else ""
+                if not failure:
                     return
-            raise EnvironmentFault(f"cannot install {', '.join(requirements)}", retryable=True)
+            names = ", ".join(requirements)
+            raise EnvironmentFault(f"cannot install {names}: {failure}", retryable=True)
 
         return made_once("build-tools", digest(TOOLS_RECIPE, python, *sorted(requirements)), make)
 

@@ -86,10 +86,13 @@ class InstanceBenchmark(PatchBenchmark[SWEBenchTask]):
         return self.environments if task["instance"].python else ("docker",)
 
     def code(self, task: SWEBenchTask, backend: str) -> Source | None:
+        set_up = self.interpreter(task, backend)
+        return self.setup_of(task["instance"]).source if set_up else None
+
+    def interpreter(self, task: SWEBenchTask, backend: str) -> str:
         instance = task["instance"]
-        if not instance.python or self._starts_from(instance, backend) == instance.image_name:
-            return None
-        return self.setup_of(instance).source
+        official = self._starts_from(instance, backend) == instance.image_name
+        return "" if official else instance.python
 
     def images(self, task: SWEBenchTask, backend: str) -> Sequence[str]:
         image = self._starts_from(task["instance"], backend)

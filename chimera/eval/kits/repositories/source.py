@@ -99,10 +99,10 @@ class GitRepository:
 
     def is_here(self) -> bool:
         """Whether nothing has to be fetched."""
-        if Path(self.location).expanduser().exists():
-            return True
-        kept = self._kept_mirror()
-        return kept.exists() and _git(kept, "cat-file", "-e", self.commit, check=False) == 0
+        local = Path(self.location).expanduser()
+        place = local if local.exists() else self._kept_mirror()
+        commit = f"{self.commit}^{{commit}}"
+        return place.exists() and _git(place, "cat-file", "-e", commit, check=False) == 0
 
     def _kept_mirror(self) -> Path:
         return cache_dir() / "mirrors" / digest(self.location)
@@ -174,7 +174,7 @@ class FirstToBeHad:
         self._chosen().write(target)
 
     def _chosen(self) -> Source:
-        return self.commit if reached(self.commit.location) else self.otherwise
+        return self.otherwise if out_of_reach(self.commit) else self.commit
 
 
 @cache
@@ -187,15 +187,32 @@ def reached(location: str) -> bool:
         return False
 
 
-def out_of_reach(source: Source) -> str | None:
-    """The repository that a source would be fetched from and that does not answer, if so."""
+@dataclass(frozen=True, slots=True)
+class OutOfReach:
+    """Code that cannot be had: from where, and why not."""
+
+    place: str
+    why: str
+
+
+def out_of_reach(source: Source) -> OutOfReach | None:
+    """Where a source would be taken from and why it cannot be; None where it can, or is here."""
     if isinstance(source, Patched):
         return out_of_reach(source.source)
     if isinstance(source, FirstToBeHad):
-        return out_of_reach(source.commit) and out_of_reach(source.otherwise)
-    if not isinstance(source, GitRepository) or source.is_here() or reached(source.location):
+        code = out_of_reach(source.commit)
+        released = code and out_of_reach(source.otherwise)
+        if code is None or released is None:
+            return None
+        return OutOfReach(code.place, f"{code.why}, nor can a release be had ({released.why})")
+    if isinstance(source, SourceDistribution):
+        why = package_index.why_not_to_be_had(source.requirement)
+        return OutOfReach(f"the release {source.requirement}", why) if why else None
+    if not isinstance(source, GitRepository) or source.is_here():
         return None
-    return source.location
+    if Path(source.location).expanduser().exists():
+        return OutOfReach(source.location, "this clone has not their base commits")
+    return None if reached(source.location) else OutOfReach(source.location, "it does not answer")
 
 
 def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:

@@ -160,17 +160,17 @@ def _make(
     if tools:
         install(python, tools, timeout=600)
     missing: list[str] = []
-    if pins and install(python, ["--no-deps", *pins], timeout=1800) != 0:
-        missing = [pin for pin in pins if install(python, ["--no-deps", pin], timeout=900) != 0]
+    if pins and install(python, ["--no-deps", *pins], timeout=1800):
+        missing = [pin for pin in pins if install(python, ["--no-deps", pin], timeout=900)]
     if requirements:
         bounds = path / "constraints.txt"
         bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
         with_bounds = ["-c", str(bounds)]
-        if install(python, [*with_bounds, *requirements], timeout=900) != 0:
+        if install(python, [*with_bounds, *requirements], timeout=900):
             missing += [
                 package_name(requirement)
                 for requirement in requirements
-                if install(python, [*with_bounds, requirement], timeout=900) != 0
+                if install(python, [*with_bounds, requirement], timeout=900)
             ]
     site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
     lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
@@ -182,8 +182,11 @@ def _make(
     (path / "missing-pins.txt").write_text("\n".join(missing))
 
 
-def install(python: str, arguments: Sequence[str], *, timeout: float) -> int:
-    """Install packages for an interpreter; uv does what pip does in a tenth of the time."""
+def install(python: str, arguments: Sequence[str], *, timeout: float) -> str:
+    """Install packages for an interpreter; why they could not be, "" if they were.
+
+    uv does what pip does in a tenth of the time.
+    """
     if uv := shutil.which("uv"):
         pip = [uv, "pip", "install", "--compile-bytecode", "--python", python]
     else:
@@ -250,13 +253,17 @@ def _ask(python: Path, code: str) -> str:
     return done.stdout.strip()
 
 
-def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> int:
+def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> str:
+    """The end of what a command that failed said."""
     clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
     clean |= {uv: clean[pip] for pip, uv in _SHARED_SETTINGS.items() if pip in clean}
     timeout = seconds_for_step(timeout)
     done = subprocess.run(
         command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
     )
-    if check and done.returncode != 0:
-        raise EnvironmentFault(f"{' '.join(command[:4])}…: {log_end(done.stderr)}")
-    return done.returncode
+    if done.returncode == 0:
+        return ""
+    said = log_end(done.stderr) or f"exit code {done.returncode}"
+    if check:
+        raise EnvironmentFault(f"{' '.join(command[:4])}…: {said}")
+    return said

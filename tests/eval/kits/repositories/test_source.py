@@ -15,12 +15,14 @@ from chimera.eval.kits.repositories.source import (
     Directory,
     FirstToBeHad,
     GitRepository,
+    OutOfReach,
     Patched,
     SourceDistribution,
     base_tree,
     out_of_reach,
 )
 from chimera.eval.kits.repositories.virtualenvs import virtual_environment
+from tests.archive_server import serving
 
 
 @pytest.fixture(autouse=True)
@@ -114,13 +116,36 @@ def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     assert any(name.startswith("./__pycache__/calc.") for name in compiled)
 
 
+@pytest.fixture
+def index(monkeypatch):
+    """A package index that has `thing` alone."""
+    with serving() as served:
+        monkeypatch.setenv("PIP_INDEX_URL", f"{served.address}/simple")
+        served.packages["thing"] = ("thing-1.0.tar.gz", b"")
+        yield
+
+
+@pytest.mark.usefixtures("index")
 def test_a_source_that_cannot_be_fetched_is_known_beforehand(clone, tmp_path):
     commit = git(clone, "rev-parse", "HEAD")
     absent = GitRepository(f"file://{tmp_path}/none", commit)
-    released = SourceDistribution("thing==1.0")
+    lacking = GitRepository(str(clone), "0" * 40)
+    released, not_released = SourceDistribution("thing==1.0"), SourceDistribution("none==1.0")
 
     assert out_of_reach(GitRepository(str(clone), commit)) is None
     assert out_of_reach(GitRepository(f"file://{clone}", commit)) is None
-    assert out_of_reach(Patched(absent, ())) == f"file://{tmp_path}/none"
-    assert out_of_reach(FirstToBeHad(absent, released)) is None
     assert out_of_reach(Directory(clone)) is None
+    assert out_of_reach(released) is None
+    assert out_of_reach(FirstToBeHad(absent, released)) is None
+    assert FirstToBeHad(lacking, released).identity() == released.identity()
+    silent = OutOfReach(f"file://{tmp_path}/none", "it does not answer")
+    assert out_of_reach(Patched(absent, ())) == silent
+    assert out_of_reach(lacking) == OutOfReach(str(clone), "this clone has not their base commits")
+    neither = out_of_reach(FirstToBeHad(absent, not_released))
+    assert neither is not None
+    assert neither.place == silent.place
+    assert "it does not answer, nor can a release be had" in neither.why
+    assert "/simple/none/: HTTP Error 404" in neither.why
+    other = out_of_reach(SourceDistribution("thing==2.0"))
+    assert other is not None
+    assert other.why.endswith("/simple has no source distribution of thing==2.0")

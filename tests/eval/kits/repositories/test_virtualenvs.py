@@ -15,6 +15,7 @@ from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import (
     _applies,
     find_interpreter,
+    install,
     package_name,
     virtual_environment,
 )
@@ -111,3 +112,12 @@ def test_what_is_made_is_whole_or_not_there(tmp_path, monkeypatch):
 def test_a_distribution_is_named_exactly():
     with pytest.raises(UsageError):
         source_distribution("flask>=2")
+
+
+def test_why_packages_could_not_be_installed_is_said(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
+    offline = ["--no-index", "--target", str(tmp_path / "there"), "chimera-none-of-that-name"]
+
+    assert "chimera-none-of-that-name" in install(str(made.python), offline, timeout=120)
+    assert install(str(made.python), ["--no-index", "pip"], timeout=120) == ""
