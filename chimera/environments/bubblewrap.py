@@ -51,13 +51,12 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         if not self.workdir.startswith("/"):
             raise UsageError(f"the working directory must be an absolute path: {self.workdir}")
         variables = {
-            "PATH": ":".join((*python_path(), "/usr/local/sbin", "/usr/local/bin", "/usr/sbin",
-                              "/usr/bin", "/sbin", "/bin")),
+            "PATH": search_path(),
             "HOME": HOME,
             "USER": "agent",
             "LANG": "C.UTF-8",
             "TMPDIR": "/tmp",
-        }  # fmt: skip
+        }
         super().__init__(spec, {**variables, **spec.variables})
         try:
             self._launch(
@@ -90,6 +89,12 @@ def python() -> str:
     """The interpreter Chimera runs on, outside of any virtual environment."""
     base = getattr(sys, "_base_executable", None) or sys.executable
     return str(Path(base).resolve())
+
+
+def search_path(*first: str) -> str:
+    """Where programs are looked for, in these directories first."""
+    system = ("/usr/local/sbin", "/usr/local/bin", "/usr/sbin", "/usr/bin", "/sbin", "/bin")
+    return ":".join((*first, *python_path(), *system))
 
 
 def python_path() -> tuple[str, ...]:

@@ -14,7 +14,7 @@ from chimera.environments.engine import Engine, image_map
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench import logs, retrieval
-from chimera.eval.benchmarks._swe_polybench.recipe import Recipe
+from chimera.eval.benchmarks._swe_polybench.recipe import Prepared, Recipe
 from chimera.eval.benchmarks._swe_polybench.witnessed_run import WitnessedRun, run_witnessed
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import HubFile, Item
@@ -28,7 +28,6 @@ from chimera.eval.kits.repositories.benchmark import (
     RepositoryOptions,
 )
 from chimera.eval.kits.repositories.source import (
-    BaseTree,
     Directory,
     GitRepository,
     Source,
@@ -191,16 +190,16 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             built = self.settings.image == "built"
             prepare = None if built else checkout.hide_history
             return checkout.open_image(self._image(task), start, prepare=prepare)
-        recipe = _recipe(task)
-        return checkout.open_tree(
-            self._tree(task, start), start, variables=recipe.variables(), mounts=recipe.mounts()
-        )
+        made, variables = self._prepared(task, start), _recipe(task).variables()
+        return checkout.open_tree(made.tree, start, variables=variables, mounts=made.mounts)
 
-    def _tree(self, task: PolyBenchTask, start: StartEnvironment) -> BaseTree:
+    def _prepared(self, task: PolyBenchTask, start: StartEnvironment) -> Prepared:
         """The code after the steps of the row's Dockerfile; a copy that is ready is left as is."""
-        source = self._source(task)
+        source, recipe = self._source(task), _recipe(task)
         tree = base_tree(source)
-        return tree if isinstance(source, Directory) else _recipe(task).built(tree, start)
+        if isinstance(source, Directory):
+            return Prepared(tree, recipe.mounts())
+        return recipe.prepared(tree, start)
 
     def _image(self, task: PolyBenchTask) -> str:
         """The published image, or one that is built from the row's Dockerfile."""
@@ -213,8 +212,8 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
     def graded_in(self, task: PolyBenchTask, start: StartEnvironment) -> JSON:
         if start.backend == "docker":
             return start.identity(EnvironmentSpec(image=self._image(task)))
-        mounts = {path: path for path in _recipe(task).mounts()}
-        return [self._tree(task, start).commit, start.identity(EnvironmentSpec(mounts=mounts))]
+        made = self._prepared(task, start)
+        return checkout.tree_identity(made.tree, start, mounts={path: path for path in made.mounts})
 
     def _source(self, task: PolyBenchTask) -> Source:
         if not self.settings.repositories:
@@ -241,7 +240,6 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             task["patch"],
             task["fail_to_pass"].__contains__,
             [task["id"], task["test_patch"], task["test_command"], task["dockerfile"], listed],
-            (*task["fail_to_pass"], *task["pass_to_pass"]),
         )
         return decide(tests, patch, env)
 

@@ -5,12 +5,13 @@ from __future__ import annotations
 import re
 import shutil
 import subprocess
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from chimera.cache import digest, made_once
-from chimera.environments.base import EnvironmentSpec, machine
+from chimera.environments.base import EnvironmentSpec, Machine, machine
+from chimera.environments.bubblewrap import HOME, search_path
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench.nodes import NVM, nvm_directory, versions_in
@@ -20,10 +21,26 @@ from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.text import log_end
 
 STEP_SECONDS = 1800.0
-#: The machine's own authorities, which Node.js does not ask by itself.
+#: The machine's own authorities, which Node.js and pip do not ask by themselves.
 CERTIFICATES = "/etc/ssl/certs/ca-certificates.crt"
+TRUSTING = ("NODE_EXTRA_CA_CERTS", "PIP_CERT")
+#: What package managers leave in the home: Maven, Gradle, and pip where the system is not theirs.
+LEFT_IN_HOME = (".m2", ".gradle", ".local")
+PIP = {"PIP_BREAK_SYSTEM_PACKAGES": "1", "PIP_NO_CACHE_DIR": "1"}
+STORAGE = 12 * 1024**3  # bytes, an eighth of it for the home
+#: Settings that name places of an image.
+_PLACES = ("JAVA_HOME", "PATH")
 #: What an image brings along and what needs none of it.
 _IDLE = ("FROM", "WORKDIR", "COPY", "CMD", "ENTRYPOINT", "EXPOSE", "LABEL", "SHELL", "USER")
+
+
+@dataclass(frozen=True, slots=True)
+class Prepared:
+    """A tree after the steps of its Dockerfile, and what they left outside of it, by where it is
+    found again."""
+
+    tree: BaseTree
+    mounts: Mapping[str, str]
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,19 +57,21 @@ class Recipe:
         return {str(self.nodes(versions)): NVM} if versions else {}
 
     def variables(self) -> dict[str, str]:
-        return {**dict(_pairs(self.dockerfile)), "NVM_DIR": NVM} if self.mounts() else {}
+        own = {name: value for name, value in _pairs(self.dockerfile) if name not in _PLACES}
+        if self.mounts():
+            return {**own, "NVM_DIR": NVM}
+        return {**own, "PATH": search_path(f"{HOME}/.local/bin")}
 
-    def built(self, tree: BaseTree, start: StartEnvironment) -> BaseTree:
-        """The tree after the Dockerfile's commands, which were run once, with a network.
-
-        Those of other languages write outside of the tree, where only an image keeps it.
-        """
+    def prepared(self, tree: BaseTree, start: StartEnvironment) -> Prepared:
+        """The tree after the Dockerfile's commands, which were run once, with a network."""
         commands = [step for kind, step in _steps(self.dockerfile) if kind == "RUN"]
-        if not commands or not self.mounts():
-            return tree
-        named = digest("recipe", 2, tree.commit, commands, sorted(self.mounts()))
+        if not commands:
+            return Prepared(tree, self.mounts())
+        named = digest("recipe", 3, tree.commit, commands, sorted(self.mounts()))
         place = made_once("recipes", named, lambda place: self._build(tree, commands, start, place))
-        return BaseTree(place / "tree", (place / "commit").read_text().strip(), tree.exact)
+        built = BaseTree(place / "tree", (place / "commit").read_text().strip(), tree.exact)
+        left = {str(kept): f"{HOME}/{kept.name}" for kept in sorted((place / "home").iterdir())}
+        return Prepared(built, {**self.mounts(), **left})
 
     def _build(
         self, tree: BaseTree, commands: list[str], start: StartEnvironment, place: Path
@@ -61,12 +80,14 @@ class Recipe:
             needs=frozenset({"commands", "network"}),
             workdir=TESTBED,
             mounts=self.mounts(),
-            variables={**self.variables(), "NODE_EXTRA_CA_CERTS": CERTIFICATES},
+            variables={**self.variables(), **PIP, **_trust()},
             network=True,
-            limits=checkout.LIMITS,
+            limits=replace(checkout.LIMITS, disk_bytes=STORAGE),
         )
         with machine(start(spec)) as env:
             env.copy_in(tree.path, TESTBED)
+            if any("pip" in command for command in commands):
+                env.run_command("python3 -m ensurepip --user", timeout=STEP_SECONDS)
             for command in commands:
                 done = env.run_command(["sh", "-c", command], cwd=TESTBED, timeout=STEP_SECONDS)
                 if not done.success:
@@ -74,6 +95,7 @@ class Recipe:
                         f"a step of the Dockerfile failed: {command[:200]}\n{log_end(done.output)}"
                     )
             env.copy_out(TESTBED, place / "tree")
+            _take_home(env, place / "home")
         (place / "commit").write_text(_committed(place / "tree"))
 
     def context(self, tree: BaseTree) -> Path:
@@ -87,6 +109,18 @@ class Recipe:
             (place / "Dockerfile").write_text(dockerfile, "utf-8")
 
         return made_once("contexts", named, make)
+
+
+def _trust() -> dict[str, str]:
+    return dict.fromkeys(TRUSTING, CERTIFICATES) if Path(CERTIFICATES).exists() else {}
+
+
+def _take_home(env: Machine, place: Path) -> None:
+    place.mkdir()
+    there = env.run_command(["ls", "-A", HOME]).stdout.decode().split("\n")
+    for name in LEFT_IN_HOME:
+        if name in there:
+            env.copy_out(f"{HOME}/{name}", place / name)
 
 
 def _committed(tree: Path) -> str:

@@ -99,12 +99,20 @@ def is_code(path: str) -> bool:
     return path.endswith((".py", ".js", ".ts", ".java")) and "doc" not in path
 
 
+def is_idle(line: str, path: str) -> bool:
+    """Whether a line does nothing by itself: blank, a comment, an import. Python's are not told."""
+    text = line.strip()
+    return not path.endswith(".py") and (not text or text.startswith(("//", "*", "/*", "import ")))
+
+
 def largest_hunk(patch: str) -> int:
     """The number of the hunk that changes most lines of program code."""
     best, best_size, number = 0, -1, 0
     for file in parse(patch):
         for hunk in file.hunks:
-            size = (len(hunk.added) + len(hunk.removed)) if is_code(file.path) else 0
+            changed = [line[1:] for line in hunk.lines if line[:1] in ("+", "-")]
+            acting = [line for line in changed if not is_idle(line, file.path)]
+            size = len(acting) if is_code(file.path) else 0
             if size > best_size:
                 best, best_size = number, size
             number += 1

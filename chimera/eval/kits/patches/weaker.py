@@ -62,7 +62,8 @@ def _without_runs(files: Sequence[diffs.FilePatch]) -> Iterator[str]:
     runs = _runs(files)
     places = [(run.file, run.hunk) for run in runs]
     for run in runs:
-        if places.count((run.file, run.hunk)) > 1:
+        idle = all(diffs.is_idle(line[1:], files[run.file].path) for line in run.lines)
+        if places.count((run.file, run.hunk)) > 1 and not idle:
             before = [" " + line[1:] for line in run.lines if line.startswith("-")]
             yield _with(files, run, before)
 
@@ -73,8 +74,8 @@ def _other_statements(files: Sequence[diffs.FilePatch]) -> Iterator[str]:
     runs = _runs(files)
     turns = zip_longest(
         *(
-            _changed_lines(run) if files[run.file].path.endswith(".py") else _changed_words(run)
-            for run in runs
+            _changed_lines(run) if path.endswith(".py") else _changed_words(run, path)
+            for run, path in ((run, files[run.file].path) for run in runs)
         )
     )
     for turn in turns:
@@ -99,10 +100,10 @@ def _changed_lines(run: _Run) -> Iterator[list[str]]:
             yield [*kept, *(f"+{new}" for new in [*added[:number], other, *added[number + 1 :]])]
 
 
-def _changed_words(run: _Run) -> Iterator[list[str]]:
+def _changed_words(run: _Run, path: str) -> Iterator[list[str]]:
     """The run's lines with one truth, comparison, sum or number changed."""
     for number, line in enumerate(run.lines):
-        if not line.startswith("+") or line[1:].lstrip().startswith(("//", "*", "/*", "import ")):
+        if not line.startswith("+") or diffs.is_idle(line[1:], path):
             continue
         for found in _WORD.finditer(line):
             other = _WORDS.get(found[0]) or str(int(found[0]) + 1)

@@ -13,6 +13,7 @@ from chimera.environments.engine import Engine
 from chimera.errors import EnvironmentFault
 from chimera.eval.benchmarks._swe_polybench.nodes import SCRIPT, versions_in
 from chimera.eval.benchmarks._swe_polybench.recipe import Recipe
+from chimera.eval.kits.repositories.checkout import open_tree
 from chimera.eval.kits.repositories.source import Directory, base_tree
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
 from chimera.eval.trial import StartBackend
@@ -75,11 +76,36 @@ def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monk
         nodes=lambda versions: nvm,
     )
 
-    built = steps.built(tree, StartBackend("bubblewrap"))
+    made = steps.prepared(tree, StartBackend("bubblewrap"))
 
-    assert (built.path / "file").read_text() == "v16.20.2\nsecond\n"
-    assert built.commit != tree.commit
-    assert steps.built(tree, StartBackend("bubblewrap")).path == built.path
+    assert (made.tree.path / "file").read_text() == "v16.20.2\nsecond\n"
+    assert made.tree.commit != tree.commit
+    assert made.mounts == {str(nvm): "/usr/local/nvm"}
+    assert steps.prepared(tree, StartBackend("bubblewrap")) == made
+
+
+def test_what_package_managers_leave_in_the_home_is_found_there_again(
+    tmp_path, monkeypatch, require
+):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "code").mkdir()
+    (tmp_path / "code/file").write_text("first\n")
+    tree = base_tree(Directory(tmp_path / "code"))
+    steps = Recipe(
+        "FROM x\nENV JAVA_HOME=/opt/none\nENV WORD=kept\nRUN pip --version\n"
+        "RUN mkdir ~/.m2 && echo $WORD > ~/.m2/part\n"
+        "RUN printf '#!/bin/sh\\necho tool' > ~/.local/bin/tool && chmod +x ~/.local/bin/tool\n"
+    )
+    start = StartBackend("bubblewrap")
+
+    made = steps.prepared(tree, start)
+
+    assert "JAVA_HOME" not in steps.variables()
+    with open_tree(made.tree, start, variables=steps.variables(), mounts=made.mounts) as env:
+        shown = env.run_command("cat ~/.m2/part; tool; echo $WORD; touch ~/.m2/part")
+    assert shown.output.startswith("kept\ntool\nkept\n")
+    assert not shown.success
 
 
 def test_a_built_image_has_one_commit_of_what_its_steps_made(tmp_path, monkeypatch, docker_image):

@@ -77,3 +77,14 @@ def test_in_other_languages_a_word_is_another_one(tmp_path, line, expected):
 
     assert not any(f"+{line}\n" in each for each in made)
     assert any(f"+{expected}\n" in each for each in made) if expected else not made
+
+
+def test_imports_and_blank_lines_of_other_languages_are_not_what_is_left_out(tmp_path):
+    old = "import a.*;\n1\n2\n3\n4\n5\n6\n7\n \n8\nf();\n"
+    new = old.replace("a.*;", "a.B;\nimport a.C;\nimport a.D;").replace(" \n", "\n")
+    diff = patch(old, new.replace("f();\n", "f();\ng();\n"), tmp_path).replace("a.py", "A.java")
+
+    made = list(weaker(diff))
+
+    assert made
+    assert not any("g();" in each for each in made)
