@@ -11,7 +11,8 @@
 #   chimera-rebuilt/uv:VERSION       stands in for images that only hold uv
 #   chimera-rebuilt/node:N           stands in for node:N-slim: Debian and Node.js with npm in /usr/local
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
-#                                    is harmless: Node.js with npm, bun, Poetry, where these put them
+#                                    is harmless: Node.js with npm, bun, Poetry, uv (and, on noble, the CPython
+#                                    3.11 that it would fetch), where these put them
 #   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
 #                                    Maven (java), or pip (python)
 #   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
@@ -229,9 +230,17 @@ make_image() {
         node 20 "$(npm_of 20)" "$work/context/root/usr/local"
         package @oven/bun-linux-x64 latest "$work/context/root/root/.bun"
         ln -s bun "$work/context/root/root/.bun/bin/bunx"
-        on "$1" "chimera-rebuilt/ubuntu:${1#*:}" "$apt python3-venv && rm -rf /var/lib/apt/lists/* &&
+        # the installer's step after it asks apt for nodejs, which must be content with what is there
+        mkdir -p "$work/context/root/opt/nodejs/DEBIAN"
+        printf 'Package: %s\nVersion: %s\nArchitecture: all\nMaintainer: none\nDescription: %s\n' \
+            nodejs 20 'stands for the Node.js in /usr/local' >"$work/context/root/opt/nodejs/DEBIAN/control"
+        # noble has the Python too that uv would fetch for a project
+        base=chimera-rebuilt/ubuntu:${1#*:}
+        case $1 in *:noble) base=chimera-rebuilt/noble-python:3.11 ;; esac
+        on "$1" "$base" "$apt python3-venv && rm -rf /var/lib/apt/lists/* &&
+            dpkg-deb -b /opt/nodejs /tmp/nodejs.deb && dpkg -i /tmp/nodejs.deb && rm -r /opt/nodejs /tmp/nodejs.deb &&
             python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry &&
-            ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry"
+            ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry" 'ENV PATH=/root/.local/bin:$PATH'
         ;;
     polybench_javascript_base | polybench_typescript_base)
         mkdir -p "$work/context/root/usr/local/nvm"

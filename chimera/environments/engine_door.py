@@ -11,6 +11,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import os
 import re
 import shutil
 import socket
@@ -24,7 +25,9 @@ from typing import Any, Self
 from urllib.parse import unquote, urlsplit
 
 from chimera.environments.engine import RUN, Engine, image_map
+from chimera.errors import UsageError
 
+#: Where the engine listens unless a variable of its client says otherwise.
 ENGINE_SOCKET = "/var/run/docker.sock"
 #: Where the tests find the door.
 DOOR = "/run/chimera-engine"
@@ -75,6 +78,17 @@ class Request:
         return "\r\n".join([*lines, "", ""]).encode() + self.body
 
 
+def engine_socket() -> str:
+    """Where the engine listens that the client talks to, on this machine alone."""
+    place = os.environ.get("DOCKER_HOST") or f"unix://{ENGINE_SOCKET}"
+    if not place.startswith("unix://"):
+        raise UsageError(
+            f"tests can start containers of an engine on this machine alone, not of {place}: "
+            "set DOCKER_HOST to unix://SOCKET, or unset it"
+        )
+    return place.removeprefix("unix://")
+
+
 class Refused(Exception):
     """A request that the door does not let through."""
 
@@ -88,6 +102,7 @@ class EngineDoor:
     container: str = ""  # the one whose network is shared; set once it is there
     made: dict[str, dict[str, Any]] = field(default_factory=dict)  # id → the ports it exposes
     executions: set[str] = field(default_factory=set)
+    engine: str = field(default_factory=engine_socket)
     _server: socketserver.BaseServer | None = None
 
     def open(self) -> Self:
@@ -228,7 +243,7 @@ def _serve(door: EngineDoor, client: socket.socket) -> None:
     hijacked = _EXEC.fullmatch(request.path) and "upgrade" in admitted.headers
     admitted.headers["connection"] = "Upgrade" if hijacked else "close"
     with socket.socket(socket.AF_UNIX) as engine:
-        engine.connect(ENGINE_SOCKET)
+        engine.connect(door.engine)
         engine.sendall(admitted.bytes())
         if request.path.endswith(STREAMED):
             _stream(client, engine)

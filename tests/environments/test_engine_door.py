@@ -8,7 +8,16 @@ import pytest
 
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.docker import DockerEnvironment
-from chimera.environments.engine_door import DOOR, SOCKET, EngineDoor, Refused, Request
+from chimera.environments.engine_door import (
+    DOOR,
+    ENGINE_SOCKET,
+    SOCKET,
+    EngineDoor,
+    Refused,
+    Request,
+    engine_socket,
+)
+from chimera.errors import UsageError
 
 OWN, OTHER = "a" * 64, "b" * 64
 
@@ -89,6 +98,25 @@ def test_a_command_inside_gains_no_privileges(door):
     request = door.admitted(Request("POST", f"/containers/{OWN}/exec", {}, body))
 
     assert json.loads(request.body) == {"Cmd": ["id"]}
+
+
+@pytest.mark.parametrize(
+    ("host", "place"),
+    [(None, ENGINE_SOCKET), ("", ENGINE_SOCKET), ("unix:///run/own.sock", "/run/own.sock")],
+)
+def test_the_door_leads_to_the_engine_of_the_client(monkeypatch, host, place):
+    monkeypatch.delenv("DOCKER_HOST", raising=False)
+    if host is not None:
+        monkeypatch.setenv("DOCKER_HOST", host)
+
+    assert engine_socket() == place
+
+
+def test_an_engine_on_another_machine_has_no_door(monkeypatch, tmp_path):
+    monkeypatch.setenv("DOCKER_HOST", "tcp://10.0.0.1:2375")
+
+    with pytest.raises(UsageError, match="on this machine alone"):
+        EngineDoor(["postgres:17"], tmp_path)
 
 
 ASKS = """

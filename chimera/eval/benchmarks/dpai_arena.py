@@ -105,7 +105,7 @@ class DPAIArenaOptions(RepositoryOptions):
     test_images: Sequence[str] | None = option(
         None,
         "images of which the tests may start containers (Testcontainers), in Docker alone: "
-        "`postgres:17`, …; `CHIMERA_DOCKER_IMAGE_MAP` may name others for them",
+        "`postgres:17,redis:7`, …; `CHIMERA_DOCKER_IMAGE_MAP` may name others for them",
         quiet=True,
     )
 
@@ -190,7 +190,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not mounts or not self.settings.test_images:
             return checkout.open_tree(tree, start, mounts=mounts)
         return containers.opened(
-            self.settings.test_images,
+            containers.checked(self.settings.test_images),
             lambda more, variables: checkout.open_tree(
                 tree, start, mounts={**mounts, **more}, variables=variables
             ),
@@ -209,7 +209,7 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         if not task["repo"] or task["track"] in TEXT_TRACKS:
             return super().graded_in(task, start)
         tree = base_tree(self._source(task))
-        images = containers.identity(self.settings.test_images or ())
+        images = containers.identity(containers.checked(self.settings.test_images or ()))
         return [
             checkout.tree_identity(tree, start, mounts=self._packages(task, tree, start)),
             *images,
@@ -276,6 +276,8 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         baseline = self._build(task, inside)
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
+        if why := containers.lacking(baseline.result.output):
+            raise GraderError(f"the base commit cannot be tested here: {why}")
         before = self._measure(task, inside)
         # what the first build made must not look like part of the submission
         if inside.run_command("git clean -fdxq", cwd=TESTBED).exit_code != 0:

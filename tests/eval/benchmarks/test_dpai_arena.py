@@ -7,14 +7,21 @@ from pathlib import Path
 
 import pytest
 
+from chimera.environments.engine_door import EngineDoor, Refused, Request
+from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.eval.benchmarks._dpai_arena import containers
 from chimera.eval.benchmarks._dpai_arena.ee_bench import criteria
+from chimera.eval.benchmarks._dpai_arena.maven import Build
 from chimera.eval.benchmarks.dpai_arena import DPAIArena, matching, published_score
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.reports.report import Report
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
+from chimera.types import CommandResult
+
+NO_ENGINE = "ERROR o.t.d.DockerClientProviderStrategy -- Could not find a valid Docker environment."
 
 
 @pytest.mark.parametrize(
@@ -48,6 +55,66 @@ def test_real_records_load(dataset):
     assert all(task["fail_to_pass"] and task["patch"] for task in tasks)
     with pytest.raises(UsageError):
         DPAIArena(track="other")
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["postgres:17", "redis", "example.org/team/kafka:3.8.0", "apache/kafka@sha256:" + "0" * 64],
+)
+def test_names_of_images(name):
+    assert containers.checked([name]) == [name]
+
+
+@pytest.mark.parametrize("name", ['["postgres:17"', '"redis:7"]', "", "-v", "Postgres:17", "a b"])
+def test_what_is_no_image_is_named(name):
+    with pytest.raises(UsageError, match="apart by commas") as refused:
+        containers.checked(["redis:7", name])
+
+    assert repr(name) in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("output", "why"),
+    [
+        (NO_ENGINE, "did not get one;"),
+        ('{"message": "not let through: the image redis:7"}', "not in test_images: redis:7;"),
+        ("[ERROR] Tests run: 3, Failures: 1", ""),
+        ("not let through: POST /build", ""),
+    ],
+)
+def test_tests_that_got_no_container(output, why):
+    found = containers.lacking(f"[INFO] Running c.T\n{output}\n[INFO] BUILD FAILURE\n")
+
+    assert why in found
+    assert bool(found) is bool(why)
+
+
+def test_the_door_says_which_image_it_was_not_told_of(tmp_path):
+    door = EngineDoor(["postgres:17"], tmp_path / "door", container="c0ffee")
+    asked = json.dumps({"Image": "docker.io/library/redis:7"}).encode()
+
+    with pytest.raises(Refused) as refused:
+        door.admitted(Request("POST", "/containers/create", {}, asked))
+
+    assert "not in test_images: redis:7;" in containers.lacking(f"not let through: {refused.value}")
+
+
+class NoEngine(DPAIArena):
+    """Its builds have the tests fail that start containers."""
+
+    def _build(self, task, env):
+        return Build(CommandResult(NO_ENGINE.encode(), b"", 1), Report({"c.T.a": "FAILED"}))
+
+
+def test_without_containers_there_is_no_verdict(dataset):
+    benchmark = NoEngine(dataset("dpai-arena"))
+    task = benchmark.tasks()[0]
+
+    with (
+        LocalEnvironment() as env,
+        pytest.raises(GraderError, match="cannot be tested here: the tests start containers"),
+    ):
+        benchmark.grade(task, Submission(task["patch"], "model_patch"), env)
 
 
 REVIEW = {
