@@ -7,6 +7,7 @@ from pathlib import Path
 
 import click
 
+from chimera.cli.evaluation import make_ready
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
@@ -66,6 +67,7 @@ def command(
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     chosen = select_tasks(tasks_of(benchmark), None if task else "1", task)
     backend = StartBackend(environment or default_backend(benchmark, chosen))
+    make_ready(benchmark, chosen)
     report = attack(benchmark, chosen, backend, only=only or None)
     if as_json:
         echo(json.dumps(_as_json(report)))

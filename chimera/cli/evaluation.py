@@ -88,7 +88,6 @@ def run_evaluation(settings: RunSettings, output: Output, *, api_key: str | None
         return ExitCode.DONE
     if prepared.environment_why and prepared.environment != "none" and not output.as_json:
         echo(f"environment: {prepared.environment_why}", err=True)
-    make_ready(prepared.benchmark, prepared.tasks)
     return drive(prepared, output)
 
 
@@ -103,6 +102,7 @@ def make_ready(benchmark: Benchmark[Any], tasks: Sequence[Any] | None = None) ->
 
 def drive(prepared: PreparedRun, output: Output) -> int:
     """Run under a display, then write, print and gate the result."""
+    make_ready(prepared.benchmark, prepared.tasks)
     store = prepared.open_store(output.runs, output.resume)
     try:
         return _driven(prepared, store, output)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import click
 
+from chimera.cli.evaluation import make_ready
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import config_option, json_option, option
 from chimera.cli.terminal import echo
@@ -84,6 +85,7 @@ def command(
     benchmark = RunSettings(name, dataset=dataset, option=options).create_benchmark()
     tasks = select_tasks(tasks_of(benchmark), limit, task)
     backend = environment or default_backend(benchmark, tasks)
+    make_ready(benchmark, tasks)
     clock = time.monotonic()
     report = validate(
         benchmark,

@@ -94,6 +94,23 @@ def test_the_first_run_prepares_by_itself_and_a_dry_one_only_says_so(chimera, fe
     assert (tmp_path / "prepared").exists()
 
 
+@pytest.mark.parametrize(
+    "command",
+    [
+        ["validate"],
+        ["attack"],
+        ["grade", "--predictions", "given.jsonl", "-b"],
+    ],
+)
+def test_so_does_whatever_else_grades(chimera, fetched, tmp_path, command):
+    chimera("datasets", "pull", fetched)
+    (tmp_path / "given.jsonl").write_text('{"task_id": "a", "completion": "yes"}\n')
+    ran = chimera(*command, fetched)
+
+    assert "fetching what its tests need" in ran.err
+    assert (tmp_path / "prepared").exists()
+
+
 def test_data_sets_are_listed_with_what_they_are(chimera, monkeypatch, tmp_path):
     monkeypatch.setenv("CHIMERA_DATASETS_DIR", str(tmp_path / "none"))
     listed = {
