@@ -74,6 +74,14 @@ def test_a_mount_that_would_not_be_readable_is_refused(tmp_path: Path) -> None:
         start_environment("bubblewrap", EnvironmentSpec(mounts={str(tmp_path / "no"): "/mnt/x"}))
 
 
+@pytest.mark.parametrize("place", ["/var/tmp/of/tests", "/tmp/of/tests", "/mnt/x"])
+def test_mounts_are_where_they_were_asked_for(tmp_path: Path, place: str) -> None:
+    tmp_path.chmod(0o755)
+    (tmp_path / "a").write_text("found")
+    with start_environment("bubblewrap", EnvironmentSpec(mounts={str(tmp_path): place})) as env:
+        assert env.run_command(f"cat {place}/a").stdout == b"found"
+
+
 def test_the_server_inside_is_out_of_reach(env: Machine) -> None:
     """Process 1 answers for commands: nobody inside reads its memory or its open files."""
     for place in ("mem", "fd/3", "environ", "maps"):
