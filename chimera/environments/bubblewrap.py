@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import importlib.util
+import os
 import site
 import stat
 import subprocess
 import sys
 import sysconfig
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from functools import cache
 from pathlib import Path, PurePosixPath
 from typing import Self
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused, privileged
+from chimera.confinement.system_calls import environment_filter
 from chimera.environments.base import EnvironmentSpec
 from chimera.environments.identity import interpreter, mounted, programs
 from chimera.environments.provision import provisioned
@@ -59,13 +62,17 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         }
         super().__init__(spec, {**variables, **spec.variables})
         try:
-            self._launch(
-                confined_command(spec, self.workdir),
-                python(),
-                INSIDE_GUEST,
-                processes=self.limits.processes,
-                become=(USER, (self.workdir, HOME, "/tmp", "/dev/shm")) if privileged() else None,
-            )
+            with _system_calls() as (options, descriptors):
+                self._launch(
+                    [*confined_command(spec, self.workdir), *options, "--"],
+                    python(),
+                    INSIDE_GUEST,
+                    processes=self.limits.processes,
+                    become=(USER, (self.workdir, HOME, "/tmp", "/dev/shm"))
+                    if privileged()
+                    else None,
+                    descriptors=descriptors,
+                )
         except BaseException:
             self.close()
             raise
@@ -113,7 +120,7 @@ COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver",
 
 
 def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
-    """The bwrap command line up to the program."""
+    """The bwrap command line, whose options may go on."""
     arguments = bwrap("--as-pid-1", "--hostname", "chimera", network=spec.network)
     arguments += identity()
     arguments += system_mounts(spec.mounts.values())
@@ -133,7 +140,23 @@ def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
             inside = inside.removeprefix("/var")
         arguments += ["--ro-bind", source, inside]
     arguments += ["--ro-bind", str(GUEST), INSIDE_GUEST, "--remount-ro", "/"]
-    return [*with_open_parents(arguments), "--chdir", workdir, "--"]
+    return [*with_open_parents(arguments), "--chdir", workdir]
+
+
+@contextmanager
+def _system_calls() -> Iterator[tuple[Sequence[str], Sequence[int]]]:
+    """The options that put the filter on, and the descriptors that these name."""
+    content = environment_filter()
+    if content is None:
+        yield (), ()
+        return
+    reading, writing = os.pipe()
+    try:
+        os.write(writing, content)  # which is far less than a pipe holds
+        os.close(writing)
+        yield ("--seccomp", str(reading)), (reading,)
+    finally:
+        os.close(reading)
 
 
 def check_mount(source: Path) -> None:

@@ -55,11 +55,13 @@ class SupervisedEnvironment(Machine):
         *,
         processes: int | None = None,
         become: tuple[int, Sequence[str]] | None = None,
+        descriptors: Sequence[int] = (),
     ) -> None:
         """Start the guest behind `prefix` and put it under the limits set from outside.
 
         `processes` bounds those of the guest's user where no cgroup can; `become` is the user that
-        a guest started by root turns into, and the directories it gives to him first.
+        a guest started by root turns into, and the directories it gives to him first;
+        `descriptors` are for whatever `prefix` starts.
         """
         self._cgroup = Cgroup.create(
             memory_bytes=self.limits.memory_bytes,
@@ -81,7 +83,7 @@ class SupervisedEnvironment(Machine):
                 stdin=subprocess.DEVNULL,
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
-                pass_fds=[theirs.fileno()],
+                pass_fds=[theirs.fileno(), *descriptors],
                 env={"PATH": os.defpath, "LANG": "C.UTF-8"},
                 start_new_session=True,
             )

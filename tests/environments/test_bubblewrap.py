@@ -89,3 +89,29 @@ def test_the_server_inside_is_out_of_reach(env: Machine) -> None:
     env.run_command("for s in HUP INT QUIT TERM STOP KILL USR1 SEGV; do kill -$s 1; done")
 
     assert env.run_command("echo on").stdout == b"on\n"
+
+
+REMEMBERING = """
+import ctypes, errno, os, sys
+libc = ctypes.CDLL(None, use_errno=True)
+def call(*arguments):
+    result = libc.syscall(*arguments)
+    return errno.errorcode[ctypes.get_errno()] if result < 0 else "ok"
+add, seek = {"x86_64": (248, 250), "aarch64": (217, 219)}[os.uname().machine]
+print(call(add, b"user", b"note", b"seen", 4, -4), call(seek, 10, -4, b"user", b"note", 0))
+shared = os.open(sys.executable, os.O_RDONLY)
+try:
+    os.preadv(shared, [bytearray(1)], 0, os.RWF_NOWAIT)
+except OSError as error:
+    print(errno.errorcode[error.errno])
+print(len(os.preadv(shared, [bytearray(1)], 0, 0) * "x"))
+os.posix_fadvise(shared, 0, 0, os.POSIX_FADV_RANDOM)
+print(call({"x86_64": 27, "aarch64": 232}[os.uname().machine], 0, 0, 0), call(451, shared, 0, 0, 0))
+"""
+
+
+def test_nothing_that_one_leaves_in_the_kernel_tells_another_of_it(env: Machine) -> None:
+    """Keys of a user outlive his processes, and shared pages stay in memory."""
+    said = env.run_command(["python3", "-c", REMEMBERING])
+
+    assert said.stdout_text.split() == ["EPERM", "EPERM", "ENOTSUP", "1", "ENOSYS", "ENOSYS"]
