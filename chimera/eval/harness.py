@@ -7,7 +7,7 @@ import os
 import re
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from contextlib import closing
+from contextlib import closing, nullcontext, suppress
 from dataclasses import asdict, dataclass, field
 from functools import partial
 from pathlib import Path
@@ -233,14 +233,15 @@ class Harness:
                     if stopped or no_room:
                         executor.finish()
             store.flush()
-        except KeyboardInterrupt as interruption:
-            for _ in store.write_all([*taken, *executor.ended()]):  # paid for: not to be done again
-                pass
-            store.flush()
+        except BaseException as error:
+            full = (OSError, StoreError)  # of the run's file, or of what the observer writes to
+            with suppress(*full) if isinstance(error, full) else nullcontext():
+                for _ in store.write_all([*taken, *executor.ended()]):  # paid for
+                    pass
+                store.flush()
             close_open_environments()
-            raise Interrupted from interruption
-        except (OSError, StoreError):  # of the run's file, or of what the observer writes to
-            close_open_environments()
+            if isinstance(error, KeyboardInterrupt):
+                raise Interrupted from error
             raise
         if no_room:  # the trials that were under way have been stored in what was left
             raise StoreError(no_room)
@@ -358,6 +359,9 @@ def _journals(store: RunStore) -> Path | None:
 
 
 def _forget_journal(journals: Path | None, stored: TrialRecord) -> None:
+    """Unless the trial could not be stored as it was: then it is all that is left of its calls."""
+    if stored.error is not None and stored.error.boundary == "store":
+        return
     if journals is not None and journals.exists():
         path = journals / f"{stored.digest}.jsonl"
         if path.exists():

@@ -5,6 +5,7 @@ result = run(RunSettings(benchmark="human-eval", model="local/smollm2", limit="5
 
 from __future__ import annotations
 
+import glob
 import os
 import platform
 import sys
@@ -263,6 +264,9 @@ def prepare(
         check_disk(runs_dir(runs))
     problems.raise_all()
     assert agent is not None
+    if left_out:  # a resume must find the same tasks, whatever can be had by then
+        ids = tuple(glob.escape(task["id"]) for task in tasks)
+        settings = replace(settings, limit=None, task=ids)
     return PreparedRun(
         settings,
         benchmark,
@@ -332,6 +336,7 @@ def _runnable_tasks(
     chosen = select_tasks(every, settings.limit, settings.task)
     lacks = _lacks(settings, benchmark, chosen, environment)
     counted = settings.limit is not None and settings.limit.isdigit() and not settings.task
+    counted = counted and settings.shard is None  # which must mean the same on every machine
     if counted and lacks and all(lack.kind in ("machine", "doubt") for lack in lacks):
         here = _lacks(settings, benchmark, every, environment)
         here = [lack for lack in here if lack.kind in ("machine", "doubt")]

@@ -176,7 +176,8 @@ class _Account:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
         for call in prior.calls:
             self.meter.record(call)
-        withheld = prior.control is not None  # there was a verdict, without the control it needs
+        # there was a verdict, without the control it needs, or one that could not be stored
+        withheld = prior.control is not None or (prior.error and prior.error.boundary == "store")
         if (prior.error is None or withheld) and prior.submission is not None:
             self.submission, self.trajectory = prior.submission, prior.trajectory
             self.steps, self.stop_reason = prior.steps, prior.stop_reason
@@ -408,8 +409,8 @@ class _boundary(doing):
             self._name(error)
 
     def _name(self, error: BaseException) -> None:
-        """Any code of users and adapters may fail in any way."""
-        if isinstance(error, Exception) and not isinstance(error, ChimeraError):
+        """Any code of users and adapters may fail in any way, or ask the program to end."""
+        if not isinstance(error, (ChimeraError, KeyboardInterrupt)):
             raise self._kind(f"{self._what} failed: {fault(error)}") from error
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import json
 import os
 import random
@@ -280,6 +281,8 @@ def test_one_answer_that_is_no_text_costs_no_other_its_verdict(tmp_path, place):
 
 def test_tasks_that_are_no_text_have_digests_and_ids_that_are_not_are_refused():
     class Odd(Parity):
+        grading = "none"
+
         def tasks(self):
             return [{"id": self.count, "prompt": chr(0xD800)}]
 
@@ -425,6 +428,68 @@ def test_what_had_ended_when_a_run_was_interrupted_is_not_paid_for_again(tmp_pat
 
     assert again.seen == []
     assert result.total == 8
+
+
+@pytest.mark.parametrize("failure", [SystemExit(0), GeneratorExit(), asyncio.CancelledError()])
+def test_an_agent_that_asks_the_program_to_end_is_an_error_of_its_trial(tmp_path, failure):
+    class Ending(Even):
+        def run(self, prompt, env):
+            if prompt == "3":
+                raise failure
+            return super().run(prompt, env)
+
+    result = Harness(
+        benchmark=Parity(8), agent=Ending(), store=tmp_path / "r.chi", attempts=1
+    ).run()
+
+    assert result.total == 8
+    assert [each.task_id for each in result.store.records() if each.error] == ["n3"]
+
+
+@pytest.mark.parametrize("failure", [ValueError, OSError, SystemExit])
+def test_what_had_ended_when_an_observer_failed_is_not_paid_for_again(tmp_path, failure):
+    asked, again, file = Even(), Even(), tmp_path / "r.chi"
+
+    class Failing(SilentObserver):
+        def finished(self, record):
+            while len(asked.seen) < 8:
+                time.sleep(0.01)
+            time.sleep(0.2)
+            raise failure
+
+    with pytest.raises(failure):
+        Harness(
+            benchmark=Parity(8), agent=asked, store=file, concurrency=8, observer=Failing()
+        ).run()
+    result = Harness(benchmark=Parity(8), agent=again, store=file).run()
+
+    assert again.seen == []
+    assert result.total == 8
+
+
+def test_an_answer_whose_verdict_cannot_be_stored_is_not_paid_for_again(tmp_path):
+    depth = [200]
+
+    class Odd(Parity):
+        grading = "none"
+
+        def evaluate(self, task, agent_output, env):
+            deep: list = []
+            for _ in range(depth[0]):
+                deep = [deep]
+            return Verdict(True, metrics={"deep": deep})
+
+    again, file = Even(), tmp_path / "r.chi"
+    first = Harness(benchmark=Odd(1), agent=Even(), store=file).run()
+    (record,) = first.store.records(whole=True)
+    assert record.error.boundary == "store"
+    assert record.submission.text == "even"
+
+    depth[0] = 0
+    result = Harness(benchmark=Odd(1), agent=again, store=file).run()
+
+    assert again.seen == []
+    assert [each.status for each in result.store.records()] == ["passed"]
 
 
 class InterruptedStore(RunStore):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -144,6 +145,20 @@ def test_a_limit_begins_with_what_this_machine_can_run(needy, limit, chosen, tol
 
     assert "".join(task["id"] for task in prepared.tasks) == chosen
     assert list(prepared.left_out) == told
+
+
+def test_a_resume_takes_the_tasks_that_were_chosen_whatever_can_be_had_by_then(needy: str):
+    first = prepare(RunSettings(needy, model="scripted/echo", limit="2", option=("lacking=ac",)))
+    again = prepare(replace(first.settings, option=("lacking=f",)))
+
+    assert [task["id"] for task in again.tasks] == ["b", "d"]
+
+
+def test_shards_mean_the_same_tasks_on_every_machine(needy: str):
+    with pytest.raises(UsageError, match="tasks need a lathe"):
+        prepare(
+            RunSettings(needy, model="scripted/echo", limit="4", shard="1/2", option=("lacking=a",))
+        )
 
 
 @pytest.mark.parametrize(

@@ -276,6 +276,8 @@ class _Transaction:
     def __enter__(self) -> None:
         self._lock.acquire()
         try:
+            if self._connection.in_transaction:  # an interrupt came between BEGIN and its block
+                self._connection.execute("ROLLBACK")
             self._connection.execute("BEGIN IMMEDIATE")
         except BaseException as error:
             self._lock.release()

@@ -313,7 +313,7 @@ class RunStore:
         cannot be stored either, an error that says why.
         """
         fault: Exception | None = None
-        for form in (_as_it_is, _cleaned, _without_content, _without_costs):
+        for form in (_as_it_is, _cleaned, _without_verdict, _without_content, _without_costs):
             try:
                 stored = form(record, fault)
                 self._write(stored)
@@ -759,10 +759,15 @@ def _cleaned(record: TrialRecord, _: Exception | None) -> TrialRecord:
     return storable_value(record)
 
 
-def _without_content(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+def _without_verdict(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    """The answer stays: it is paid for, and can be graded again."""
     why = storable(f"the trial cannot be stored: {type(fault).__name__}: {fault}")
-    rest = replace(record, submission=None, verdict=None, trajectory=())
+    rest = replace(record, verdict=None, control=None)
     return storable_value(replace(rest, error=TrialError("store", why[:1000])))
+
+
+def _without_content(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    return _without_verdict(replace(record, submission=None, trajectory=()), fault)
 
 
 def _without_costs(record: TrialRecord, fault: Exception | None) -> TrialRecord:

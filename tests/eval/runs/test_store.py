@@ -163,6 +163,30 @@ def test_one_that_cannot_be_stored_takes_no_other_with_it(store):
     assert store.record("t/1", 2).stop_reason == "\ufffd"
 
 
+def test_an_interrupt_between_begin_and_its_block_leaves_no_transaction_behind(store):
+    class Interrupting:
+        """A connection on whose way back from BEGIN an interrupt comes."""
+
+        def __init__(self, real):
+            self.real = real
+
+        def __getattr__(self, name):
+            return getattr(self.real, name)
+
+        def execute(self, *arguments):
+            self.real.execute(*arguments)
+            raise KeyboardInterrupt
+
+    real = store._database.connection
+    store._database.connection = Interrupting(real)
+    with pytest.raises(KeyboardInterrupt):
+        store.write(RECORD)
+    store._database.connection = real
+
+    store.write(RECORD)
+    assert store.record(RECORD.task_id, RECORD.sample) == RECORD
+
+
 def control(identity: str) -> Control:
     return Control(identity, "reference", "b", "t", "passed", made=1.0, seconds=0.5)
 
