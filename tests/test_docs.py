@@ -15,6 +15,7 @@ import pytest
 import yaml
 
 from chimera.cli.main import main
+from chimera.eval.runs.store import RunStore
 from tests.conftest import missing
 
 ROOT = Path(__file__).parents[1]
@@ -68,3 +69,43 @@ def test_the_workflow_is_one_and_its_command_runs(tmp_path, monkeypatch):
     assert ended.value.code == 0
     assert (tmp_path / "junit.xml").exists()
     assert (tmp_path / "ctrf.json").exists()
+
+
+def test_a_part_of_the_slurm_recipe_begins_once_and_goes_on(tmp_path):
+    page = (ROOT / "docs" / "scale.md").read_text()
+    [recipe] = re.findall(r"^    #!/bin/sh\n(?:    .*\n)+", page, re.MULTILINE)
+    part = tmp_path / "parts" / "2"
+    part.mkdir(parents=True)
+    (part / "20260101-000000-000-cut-off.chi").touch()  # by a machine that was lost
+    (tmp_path / "bench.py").write_text(BENCHMARK)
+    (tmp_path / "recipe.sh").write_text(
+        recipe.replace("-b human-eval -m openai/gpt-4o", "-b bench.py -m scripted/echo -e none")
+    )
+    programs = f"{Path(sys.executable).parent}:{os.environ['PATH']}"
+    for _ in range(2):
+        subprocess.run(
+            ["sh", "recipe.sh"], cwd=tmp_path, check=True,
+            env={**os.environ, "HOME": str(tmp_path), "PATH": programs, "SLURM_ARRAY_TASK_ID": "2"},
+        )  # fmt: skip
+
+    (file,) = part.glob("*.chi")
+    with RunStore(file) as store:
+        assert [record.task_id for record in store.records()] == ["t1", "t9"]
+
+
+BENCHMARK = """
+from chimera.eval.harness import Benchmark
+
+
+class Numbers(Benchmark):
+    grading = "none"
+
+    def name(self):
+        return "numbers"
+
+    def tasks(self):
+        return [{"id": f"t{number}", "prompt": str(number)} for number in range(12)]
+
+    def evaluate(self, task, agent_output, env):
+        return agent_output == task["prompt"]
+"""

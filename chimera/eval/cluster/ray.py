@@ -332,6 +332,8 @@ class Growth:
 
 def connect(address: str | None) -> Any:
     """Ray, connected to a cluster; a `UsageError` says what is missing."""
+    # Ray prints what raylets logged before they ended, among a run's own lines on standard output
+    os.environ.setdefault("RAY_DEDUP_LOGS_SKIP_REGEX", ".")
     try:
         import ray
     except ImportError:

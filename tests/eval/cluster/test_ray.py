@@ -10,6 +10,7 @@ import secrets
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
@@ -60,27 +61,47 @@ def cluster(machines: Any) -> Any:
 def added(machines: Any, **more: Any) -> None:
     """One more machine; Ray gives up on a busy one that takes over half a minute to start."""
     for attempt in range(10):
+        before = children()
         try:
             machines.add_node(num_cpus=1, **more)
         except Exception as error:
+            for left in children() - before:  # they would make the next one slower still
+                os.kill(left, signal.SIGKILL)
             if "timed out during startup" not in str(error) or attempt == 9:
                 raise
         else:
             return
 
 
+def children() -> set[int]:
+    """The processes that this one has started."""
+    found = set()
+    for place in Path("/proc").glob("[0-9]*"):
+        with contextlib.suppress(OSError):
+            if int((place / "stat").read_text().rpartition(")")[2].split()[1]) == os.getpid():
+                found.add(int(place.name))
+    return found
+
+
 def started(file: Path, address: str, *more: str, seconds: float = 1) -> subprocess.Popen[bytes]:
     """`chimera eval` over the cluster, as a person starts it."""
-    return subprocess.Popen(
-        [
-            *(sys.executable, "-m", "chimera", "eval", "--on", "ray", "-n", str(SLOTS)),
-            *("-b", f"{file}:Waits", "-a", f"{file}:Payer", "--runs-dir", "runs"),
-            *("--agent-option", f"seconds={seconds}", "--agent-option", f"bill={bill()}", *more),
-        ],
-        env={**os.environ, "RAY_ADDRESS": address},
-        stdout=subprocess.PIPE,
-        stderr=subprocess.STDOUT,
-    )
+    with said().open("wb") as output:  # a pipe that nobody reads would fill and hold it up
+        return subprocess.Popen(
+            [
+                *(sys.executable, "-m", "chimera", "eval", "--on", "ray", "-n", str(SLOTS)),
+                *("-b", f"{file}:Waits", "-a", f"{file}:Payer", "--runs-dir", "runs"),
+                *("--agent-option", f"seconds={seconds}"),
+                *("--agent-option", f"bill={bill()}", *more),
+            ],
+            env={**os.environ, "RAY_ADDRESS": address},
+            stdout=output,
+            stderr=subprocess.STDOUT,
+        )
+
+
+def said() -> Path:
+    """What the run that was started last says."""
+    return Path.cwd() / "said"
 
 
 def paid(
@@ -158,15 +179,15 @@ def moments(kind: str, turn: int) -> Iterator[random.Random]:
 
 
 def ended(process: subprocess.Popen[bytes]) -> str:
-    said = process.communicate(timeout=PATIENCE)[0].decode()
-    assert process.returncode == 0, said
-    return said
+    process.wait(PATIENCE)
+    assert process.returncode == 0, said().read_text()
+    return said().read_text()
 
 
 def test_four_nodes_do_a_run(cluster: Any, waits: Path):
-    said = ended(paid(waits, cluster.address, ENOUGH))
+    told = ended(paid(waits, cluster.address, ENOUGH))
 
-    assert said.count(f"takes {SLOTS} trials at once") == 4
+    assert told.count(f"takes {SLOTS} trials at once") == 4
     assert outcomes(ENOUGH) == EXPECTED
     assert calls() == dict.fromkeys(EXPECTED, 1)
 
@@ -185,7 +206,7 @@ def test_the_doctor_looks_at_each_machine(cluster: Any):
 
 
 def test_money_ends_in_the_middle_and_a_resumed_run_goes_on(cluster: Any, waits: Path):
-    paid(waits, cluster.address, SCARCE).communicate(timeout=PATIENCE)
+    paid(waits, cluster.address, SCARCE).wait(PATIENCE)
     first = outcomes(SCARCE)
 
     ended(paid(waits, cluster.address, ENOUGH, "--resume", "latest"))
@@ -207,17 +228,38 @@ def test_killed_nodes_cost_no_verdict(cluster: Any, waits: Path, turn: int):
     assert calls().total() <= TRIALS + KILLS * SLOTS
 
 
+@contextlib.contextmanager
+def coming_back(machines: Any) -> Iterator[None]:
+    """Machines come back by themselves, however long a busy one takes, until this ends."""
+    over = threading.Event()
+
+    def add() -> None:
+        while not over.wait(0.1):
+            if len(machines.worker_nodes) < 3:
+                added(machines)
+
+    thread = threading.Thread(target=add)
+    thread.start()
+    try:
+        yield
+    finally:
+        over.set()
+        thread.join()
+
+
 @pytest.mark.parametrize("turn", range(TURNS))
 def test_lost_machines_cost_no_verdict(cluster: Any, waits: Path, turn: int):
     process = paid(waits, cluster.address, ENOUGH, seconds=6)
-    for chance in moments("raylet", turn):
-        assert process.poll() is None
-        cluster.remove_node(chance.choice(list(cluster.worker_nodes)), allow_graceful=False)
-        added(cluster)
+    with coming_back(cluster):
+        for chance in moments("raylet", turn):
+            wait_until(process, lambda: cluster.worker_nodes)
+            assert process.poll() is None, "the run ended before all machines were lost"
+            cluster.remove_node(chance.choice(list(cluster.worker_nodes)), allow_graceful=False)
 
-    ended(process)
+        told = ended(process)
 
     assert outcomes(ENOUGH) == EXPECTED
+    assert "(raylet)" not in told
     assert calls().total() <= TRIALS + KILLS * SLOTS
 
 
@@ -226,7 +268,7 @@ def test_killed_drivers_are_resumed(cluster: Any, waits: Path, turn: int):
     process, before = paid(waits, cluster.address, ENOUGH), dict[str, str]()
     for _ in moments("driver", turn):
         process.kill()
-        process.communicate()
+        process.wait()
         found = outcomes(ENOUGH)
         assert before.items() <= found.items()
         before = {task: status for task, status in found.items() if status != "error"}
@@ -252,13 +294,13 @@ def test_what_trials_have_running_ends_with_their_run(cluster: Any, waits: Path,
     process = started(waits, cluster.address, "-e", "bubblewrap",
                       "--agent-option", f"command=sleep {mark}")  # fmt: skip
     wait_until(process, lambda: len(working(mark)) >= 4 * SLOTS)
-    assert process.poll() is None, process.communicate()
+    assert process.poll() is None, said().read_text()
     if ending == "node":
         for actor in node_actors(raylets(cluster)):
             os.kill(actor, signal.SIGKILL)
         wait_until(process, lambda: len(working(mark)) < 4 * SLOTS)
     process.send_signal(signal.SIGKILL if ending == "driver" else signal.SIGINT)
-    process.communicate(timeout=PATIENCE)
+    process.wait(PATIENCE)
 
     for _ in range(600):
         if not working(mark):
@@ -271,13 +313,34 @@ def test_a_cluster_grows_by_machines_that_have_what_the_trials_need(waits: Path,
     kinds = {"plain": {"CPU": 1}, "with-docker": {"CPU": 1, "chimera_docker": 1}}
     with growing_cluster(kinds) as address:
         process = started(waits, address, "-e", "docker", "--option", "count=6", seconds=1)
-        said = ended(process)
-        machines = alive(address)
+        told = ended(process)
+        grown = workers(address)
 
-    assert "takes 4 trials at once" in said
-    workers = [machine for machine in machines if machine.get("CPU")]
-    assert workers
-    assert all("chimera_docker" in machine for machine in workers)
+    assert "takes 4 trials at once" in told
+    assert grown
+    assert all("chimera_docker" in machine for machine in grown)
+
+
+@pytest.mark.parametrize("ending", ["done", "killed"])
+def test_a_grown_cluster_keeps_its_machines_for_the_run_and_no_longer(waits: Path, ending: str):
+    with growing_cluster({"plain": {"CPU": 1}}, idle_minutes=0.1) as address:
+        process = started(waits, address, "-e", "none", "--option", "count=12", seconds=30)
+        wait_until(process, lambda: len(workers(address)) > 1)
+        if ending == "killed":
+            assert process.poll() is None, said().read_text()
+            process.kill()
+            process.wait()
+        else:
+            assert "is lost" not in ended(process)
+        end = time.monotonic() + PATIENCE
+        while machines := workers(address):
+            assert time.monotonic() < end, f"{len(machines)} machines are still wished for"
+            time.sleep(1)
+
+
+def workers(address: str) -> list[dict[str, float]]:
+    """What each machine of a cluster that takes part in runs has."""
+    return [machine for machine in alive(address) if machine.get("CPU")]
 
 
 def alive(address: str) -> list[dict[str, float]]:
