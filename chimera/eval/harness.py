@@ -224,8 +224,9 @@ class Harness:
         try:
             with closing(batches(executor, pending, hold=streak.would_meet_all)) as found:
                 for taken in found:
+                    left = journals if journals is not None and journals.exists() else None
                     for record in store.write_all(taken):
-                        _forget_journal(journals, record)
+                        _forget_journal(left, record)
                         self.observer.finished(record)
                         stopped = stopped or self._broken(streak, record) or self._decided(record)
                     taken = []
@@ -311,7 +312,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
-                journal=None if journals is None else journals / f"{trial_digest}.jsonl",
+                journals=journals,
                 equal=equal,
             )
 
@@ -358,10 +359,8 @@ def _journals(store: RunStore) -> Path | None:
 
 
 def _forget_journal(journals: Path | None, stored: TrialRecord) -> None:
-    if journals is not None and journals.exists():
-        path = journals / f"{stored.digest}.jsonl"
-        if path.exists():
-            Journal(path).remove()
+    if journals is not None and (journals / f"{stored.digest}.jsonl").exists():
+        Journal(journals, f"{stored.digest}.jsonl").remove()
 
 
 @dataclass(frozen=True, slots=True)
