@@ -1,9 +1,11 @@
 """What a large run costs: every command that reads or goes on with one, at several sizes.
 
-    python benchmarks/scale.py [--trials 10000 100000 1000000] [--directory DIR]
+    python benchmarks/scale.py [--trials 10000 100000 1000000] [--evaluated N] [--directory DIR]
 
 A run of so many trials is made with a model that answers at once, then each
-command is started as a person starts it. CPU time and the most memory are those of the command's
+command is started as a person starts it. A run of more than `--evaluated` trials is begun so,
+interrupted, and filled up by the run store with trials like those that it has: what reads it cannot
+tell, and it takes a quarter of the time. CPU time and the most memory are those of the command's
 process; a command is linear when its CPU for each trial stays and its memory does not grow.
 """
 
@@ -13,11 +15,22 @@ import argparse
 import os
 import resource
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
 import time
+from collections.abc import Iterator
+from dataclasses import replace
+from itertools import islice
 from pathlib import Path
+from typing import Any
+
+from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Control, TrialRecord, content_digest
+
+#: Trials that an interrupted run has at least: a pass and a fail among them.
+BEGUN = 20
 
 MODULE = '''
 from chimera.eval.harness import Benchmark, Submission, Verdict
@@ -85,9 +98,68 @@ def commands(count: int) -> dict[str, list[str]]:
     }  # fmt: skip
 
 
-def measure(count: int, directory: Path) -> None:
+def begin(command: list[str], directory: Path) -> Path:
+    """Start a run and interrupt it after some trials; its file."""
+    child = subprocess.Popen(command, cwd=directory, stdout=subprocess.PIPE, text=True)
+    assert child.stdout is not None
+    trials = (line for line in child.stdout if '"event":"trial"' in line)
+    list(islice(trials, BEGUN))
+    child.send_signal(signal.SIGINT)
+    list(trials)
+    if child.wait() != 130:
+        raise SystemExit(f"{' '.join(command)} was not interrupted: {child.returncode}")
+    (run,) = (directory / "runs").glob("*.chi")
+    return run
+
+
+def fill(run: Path, count: int) -> None:
+    """Store a trial of each task that has none, like one that is there, with its control."""
+    space: dict[str, Any] = {}
+    exec(MODULE, space)
+    with RunStore(run, write=True) as store:
+        found = further(store, space["Many"](count).tasks())
+        while batch := list(islice(found, 64)):
+            for control, _ in batch:
+                store.add_control_soon(control)
+            list(store.write_all([record for _, record in batch]))
+
+
+def further(store: RunStore, tasks: list[Any]) -> Iterator[tuple[Control, TrialRecord]]:
+    known = list(store.records(whole=True))
+    done = {record.task_id for record in known}
+    like = {record.passed: record for record in known}
+    controls = {control.identity: control for control in store.controls()}
+    base = content_digest(store.manifest()["identity"])
+    for number, task in enumerate(tasks):
+        if task["id"] in done:
+            continue
+        record, said = like[number % 3 != 0], task["prompt"]
+        assert record.submission is not None
+        assert record.control is not None
+        identity = content_digest([base, number])
+        control = replace(controls[record.control.identity], identity=identity, task_id=task["id"])
+        yield (
+            control,
+            replace(
+                record,
+                task_id=task["id"],
+                digest=content_digest([base, content_digest(task), 0, ""]),
+                submission=replace(record.submission, text=said, raw=said),
+                trajectory=tuple(
+                    replace(step, message=replace(step.message, content=said))
+                    for step in record.trajectory
+                ),
+                control=replace(record.control, identity=identity),
+            ),
+        )
+
+
+def measure(count: int, evaluated: int, directory: Path) -> None:
     (directory / "many.py").write_text(MODULE)
-    for name, command in commands(count).items():
+    measurements = commands(count)
+    if count > evaluated:
+        fill(begin(measurements.pop("eval"), directory), count)
+    for name, command in measurements.items():
         if name == "compare":
             (made,) = (directory / "runs").glob("*.chi")
             for copy in ("a", "b"):
@@ -105,13 +177,16 @@ def main() -> None:
     parser.add_argument(
         "--directory", type=Path, help="where the runs are made (default: temporary)"
     )
+    parser.add_argument(
+        "--evaluated", type=int, default=100_000, help="larger runs are begun, then filled up"
+    )
     arguments = parser.parse_args()
     resource.setrlimit(resource.RLIMIT_CORE, (0, 0))
     print(f"load {os.getloadavg()[0]:.1f}")
     print(f"{'trials':>9}  {'command':<16}{'CPU s':>9}{'µs each':>10}{'MB':>9}{'wall s':>9}")
     for count in arguments.trials:
         with tempfile.TemporaryDirectory(dir=arguments.directory) as directory:
-            measure(count, Path(directory))
+            measure(count, arguments.evaluated, Path(directory))
 
 
 if __name__ == "__main__":

@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from collections.abc import Callable
 from contextvars import ContextVar
 
 #: Is told what is done now, and for how many seconds nothing but waiting goes on, where known.
@@ -13,14 +12,19 @@ _listener: ContextVar[Listener | None] = ContextVar("chimera_listener", default=
 _now: ContextVar[str] = ContextVar("chimera_doing", default="")
 
 
-@contextmanager
-def heard(listener: Listener) -> Iterator[None]:
+class heard:
     """Let `listener` hear what this thread, and those that take over its context, do."""
-    token = _listener.set(listener)
-    try:
-        yield
-    finally:
-        _listener.reset(token)
+
+    __slots__ = ("_listener", "_token")
+
+    def __init__(self, listener: Listener) -> None:
+        self._listener = listener
+
+    def __enter__(self) -> None:
+        self._token = _listener.set(self._listener)
+
+    def __exit__(self, *_: object) -> None:
+        _listener.reset(self._token)
 
 
 class doing:

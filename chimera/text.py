@@ -11,7 +11,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import fields, is_dataclass, replace
+from dataclasses import fields, is_dataclass
 from difflib import get_close_matches
 from functools import lru_cache
 from itertools import islice
@@ -57,8 +57,8 @@ def with_texts(value: ValueT, change: Callable[[str], str]) -> ValueT:
     elif isinstance(value, (list, tuple)):
         changed = kind([with_texts(item, change) for item in value])
     elif is_dataclass(value) and not isinstance(value, type):
-        changes = {name: with_texts(getattr(value, name), change) for name in _field_names(kind)}
-        changed = replace(value, **changes)
+        names = _field_names(kind)
+        changed = kind(**{name: with_texts(getattr(value, name), change) for name in names})
     return changed  # type: ignore[no-any-return]
 
 

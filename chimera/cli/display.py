@@ -309,10 +309,10 @@ def summary_lines(
 ) -> Iterator[str]:
     """Rate with interval, errors apart, cost, times, reasons, next commands."""
     yield headline(result)
-    for k in dict.fromkeys((samples,)):
-        at, hat = result.pass_at(k), result.pass_hat(k)
-        if k > 1 and at is not None and hat is not None:
-            yield (f"  pass@{k} {at:.1%}   pass^{k} {hat:.1%}")
+    if samples > 1:
+        at, hat = result.pass_at(samples), result.pass_hat(samples)
+        if at is not None and hat is not None:
+            yield (f"  pass@{samples} {at:.1%}   pass^{samples} {hat:.1%}")
     if (corrected := result.corrected_pass_rate) is not None:
         yield (f"  {corrected:.1%} by the corrected verdicts (see metrics.corrected)")
     yield from _worth(result)

@@ -11,8 +11,10 @@ from __future__ import annotations
 import secrets
 import threading
 import time
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Mapping
-from dataclasses import dataclass, replace
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, TypeVar
 
@@ -66,6 +68,47 @@ class Untouched(Submitter):
         return {"agent": "untouched"}
 
 
+@dataclass(slots=True)
+class _Maker:
+    lock: threading.Lock = field(default_factory=threading.Lock)
+    waiting: int = 0
+
+
+class _Made:
+    """The controls of a run: the latest in memory, all others in a file that goes with it, so that
+    a run of a million tasks takes no more than one of a few thousand."""
+
+    IN_MEMORY = 5000
+
+    def __init__(self) -> None:
+        self._latest: OrderedDict[tuple[str, str], Control] = OrderedDict()
+        self._others: ControlStore | None = None
+        self._lock = threading.Lock()
+
+    def get(self, identity: str, answer: ControlAnswer) -> Control | None:
+        with self._lock:
+            if found := self._latest.get((identity, answer)):
+                self._latest.move_to_end((identity, answer))
+            elif self._others is not None:
+                found = self._others.get(identity, answer)
+            return found
+
+    def add(self, control: Control) -> None:
+        with self._lock:
+            self._latest[control.identity, control.answer] = control
+            if len(self._latest) > self.IN_MEMORY:
+                self._put_away_oldest()
+
+    def _put_away_oldest(self) -> None:
+        key, oldest = next(iter(self._latest.items()))
+        try:
+            self._others = self._others or ControlStore(None)
+            self._others.put(replace(oldest, details=""))  # whoever keeps it has these
+        except UsageError:
+            return  # no room: it stays in memory
+        del self._latest[key]
+
+
 class Controls:
     """Runs trials under the rule. Safe to use from many threads.
 
@@ -82,9 +125,9 @@ class Controls:
         budget: Budget | None = None,
     ) -> None:
         self.mode, self._store, self._keep, self._budget = mode, store, keep, budget
-        self._made: dict[tuple[str, str], Control] = {}
+        self._made = _Made()
         self._refuted: dict[str, Control] = {}  # task → the reference that does not pass here
-        self._locks: dict[tuple[str, str], threading.Lock] = {}
+        self._makers: dict[tuple[str, str], _Maker] = {}
         self._lock = threading.Lock()
         self._token = secrets.token_hex(8)
         self._proven = False
@@ -211,21 +254,35 @@ class Controls:
         """What a known answer comes to where a trial is graded, made if nobody has yet."""
         identity, details = self.identity(spec.benchmark, spec.task, spec.start)
         lasting = _lasting(spec.benchmark, spec.start)
-        key = (identity, answer)
-        with self._lock:
-            lock = self._locks.setdefault(key, threading.Lock())
-        with lock:
-            known = self._made.get(key) or (self._stored(identity, answer) if lasting else None)
+        with self._one_at_a_time((identity, answer)):
+            made = known = self._made.get(identity, answer)
+            if known is None and lasting:
+                known = self._stored(identity, answer)
             if known is None:
-                known = replace(self._make(spec, answer), identity=identity, details=details)
+                known = self._make(spec, answer, identity, details)
                 self._save(spec, known)
-            if key not in self._made:
-                self._made[key] = known
+            if made is None:
+                self._made.add(known)
                 if self._keep is not None:
                     self._keep(known)
             if answer == "reference" and not known.holds:
                 self._refuted[known.task_id] = known
             return known
+
+    @contextmanager
+    def _one_at_a_time(self, key: tuple[str, str]) -> Iterator[None]:
+        """Who makes a control of that name makes it alone; others wait, to find it made."""
+        with self._lock:
+            maker = self._makers.setdefault(key, _Maker())
+            maker.waiting += 1
+        try:
+            with maker.lock:
+                yield
+        finally:
+            with self._lock:
+                maker.waiting -= 1
+                if not maker.waiting:
+                    del self._makers[key]
 
     def learn(
         self,
@@ -238,8 +295,7 @@ class Controls:
             identity, details = self.identity(spec.benchmark, spec.task, spec.start)
         except ChimeraError:
             return  # an environment that cannot be named has nothing to be kept under
-        made = _control_of(spec, "reference", record)
-        self._save(spec, replace(made, identity=identity, details=details))
+        self._save(spec, _control_of(spec, "reference", record, identity, details))
         if unstable is not None:
             self._cached(lambda store: store.put_unstable(identity, unstable), None)
 
@@ -307,10 +363,13 @@ class Controls:
             self._store = None
             return otherwise
 
-    def _make(self, spec: TrialSpec, answer: ControlAnswer) -> Control:
+    def _make(
+        self, spec: TrialSpec, answer: ControlAnswer, identity: str = "", details: str = ""
+    ) -> Control:
         agent = OracleAgent() if answer == "reference" else Untouched()
         started = TrialSpec(spec.benchmark, spec.task, 0, agent, spec.start, attempts=spec.attempts)
-        return _control_of(spec, answer, run_trial(started, budget=self._budget))
+        record = run_trial(started, budget=self._budget)
+        return _control_of(spec, answer, record, identity, details)
 
 
 def _backend(benchmark: Benchmark[Any], start: StartEnvironment) -> str:
@@ -336,9 +395,11 @@ def tests_of(verdict: Verdict) -> dict[str, bool]:
     return {str(name): True for name in passed} | {str(name): False for name in failed}
 
 
-def _control_of(spec: TrialSpec, answer: ControlAnswer, record: TrialRecord) -> Control:
+def _control_of(
+    spec: TrialSpec, answer: ControlAnswer, record: TrialRecord, identity: str, details: str
+) -> Control:
     made = Control(
-        identity="",
+        identity=identity,
         answer=answer,
         benchmark=spec.benchmark.name(),
         task_id=spec.task["id"],
@@ -347,6 +408,7 @@ def _control_of(spec: TrialSpec, answer: ControlAnswer, record: TrialRecord) -> 
         of_answer=record.error is not None and _of_answer(record.error),
         made=record.started,
         seconds=record.duration,
+        details=details,
     )
     return made if made.holds else replace(made, log=storable(_log(record)))
 

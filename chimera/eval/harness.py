@@ -224,8 +224,9 @@ class Harness:
         try:
             with closing(batches(executor, pending, hold=streak.would_meet_all)) as found:
                 for taken in found:
+                    left = journals if journals is not None and journals.exists() else None
                     for record in store.write_all(taken):
-                        _forget_journal(journals, record)
+                        _forget_journal(left, record)
                         self.observer.finished(record)
                         stopped = stopped or self._broken(streak, record) or self._decided(record)
                     taken = []
@@ -312,7 +313,7 @@ class Harness:
                 attempts=self.attempts,
                 digest=trial_digest,
                 prior=store.record(task["id"], sample) if stored == trial_digest else None,
-                journal=None if journals is None else journals / f"{trial_digest}.jsonl",
+                journals=journals,
                 equal=equal,
             )
 
@@ -362,10 +363,8 @@ def _forget_journal(journals: Path | None, stored: TrialRecord) -> None:
     """Unless the trial could not be stored as it was: then it is all that is left of its calls."""
     if stored.error is not None and stored.error.boundary == "store":
         return
-    if journals is not None and journals.exists():
-        path = journals / f"{stored.digest}.jsonl"
-        if path.exists():
-            Journal(path).remove()
+    if journals is not None and (journals / f"{stored.digest}.jsonl").exists():
+        Journal(journals, f"{stored.digest}.jsonl").remove()
 
 
 @dataclass(frozen=True, slots=True)

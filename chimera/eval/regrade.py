@@ -130,7 +130,7 @@ def grade_again(
             store.set_manifest(
                 {"graded_again": {**judged_by(benchmark), "grader": "two in one run"}}
             )
-        for regraded in results(ThreadExecutor(again, workers or WORKERS), store.trial_keys()):
+        for regraded in results(ThreadExecutor(again, workers or WORKERS), store.each_key()):
             if regraded is None:
                 continue
             if keep and regraded.decided:

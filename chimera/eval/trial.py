@@ -149,7 +149,7 @@ class TrialSpec:
     attempts: int = 3
     digest: str = ""
     prior: TrialRecord | None = None  # an earlier, unfinished record: its costs are kept
-    journal: Path | None = None  # calls of this trial by a process that was killed
+    journals: Path | None = None  # where calls of trials are kept until these are stored
     equal: EqualAnswers | None = None  # where equal answers need no grading of their own
 
 
@@ -199,8 +199,8 @@ def run_trial(
     account = _Account(meter)
     if spec.prior is not None:
         account.take_over(spec.prior)
-    if spec.journal is not None:
-        meter.journal = Journal(spec.journal)
+    if spec.journals is not None:
+        meter.journal = Journal(spec.journals, f"{spec.digest}.jsonl")
         for call in meter.journal.left:
             meter.record(call.account)
 

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from itertools import islice
 from typing import Generic, Protocol, TypeVar
 
+from chimera.errors import UsageError
 from chimera.eval.values import Control, TrialRecord
 from chimera.interrupts import looked_for, raise_asked
 from chimera.providers.meter import Budget
@@ -70,8 +71,14 @@ class ThreadExecutor(Generic[JobT, ResultT]):
         return len(self._threads)
 
     def start(self) -> None:
-        for thread in self._threads:
-            thread.start()
+        for started, thread in enumerate(self._threads):
+            try:
+                thread.start()
+            except RuntimeError as error:  # of the threads or the memory that a machine allows
+                raise UsageError(
+                    f"{self.workers:,} at once are too many here: of their threads {started:,} "
+                    f"could be started ({error}); ask for fewer with -n"
+                ) from None
 
     def submit(self, job: JobT) -> None:
         self.pending += 1
@@ -136,8 +143,8 @@ def batches(
     """
     waiting = iter(jobs)
     ahead = 1
-    executor.start()
     try:
+        executor.start()
         with looked_for():
             while True:
                 idle = executor.finishing or (hold() and executor.pending)

@@ -277,7 +277,10 @@ class _Call:
         try:
             left = self.meter.remaining_seconds()
             timeout = self.request.timeout if left is None else min(left, self.request.timeout)
-            response = self.provider._call(replace(self.request, timeout=timeout))
+            request = self.request
+            if timeout != request.timeout:
+                request = replace(request, timeout=timeout)
+            response = self.provider._call(request)
             charge = None if self.price is None else self.price.cost(response.usage)
             return response
         except CallFailed as error:

@@ -59,10 +59,10 @@ class Journal:
     """A file with a line for each call; what a killed process left there is given out once. It may
     lie beside a stranger's run: what leads elsewhere is neither read nor written."""
 
-    def __init__(self, path: Path) -> None:
-        self.path = path
+    def __init__(self, directory: Path, name: str) -> None:
+        self.directory, self.name = directory, name
         self._lock = threading.Lock()
-        self.left = _read(path)
+        self.left = _read(directory, name)
 
     def take(self, key: str) -> JournaledCall | None:
         """The reply to this conversation, if it was paid for and not given out yet; to one that
@@ -85,22 +85,22 @@ class Journal:
         }
         line = json.dumps(value).encode() + b"\n"
         with self._lock, contextlib.suppress(OSError):  # without it a call may be paid twice
-            self.path.parent.mkdir(parents=True, exist_ok=True)
-            with _opened(self.path, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
+            self.directory.mkdir(parents=True, exist_ok=True)
+            with _opened(self.directory, self.name, os.O_WRONLY | os.O_APPEND | os.O_CREAT) as file:
                 file.write(line)
 
     def remove(self) -> None:
         """The trial's record has all of it."""
         with contextlib.suppress(OSError):
-            self.path.unlink(missing_ok=True)
-            self.path.parent.rmdir()
+            (self.directory / self.name).unlink(missing_ok=True)
+            self.directory.rmdir()
 
 
-def _read(path: Path) -> list[JournaledCall]:
+def _read(directory: Path, name: str) -> list[JournaledCall]:
     """The calls of the file; a line that was cut off by the end of its process is none."""
     calls = []
     try:
-        with _opened(path, os.O_RDONLY) as file:
+        with _opened(directory, name, os.O_RDONLY) as file:
             lines = file.read().split(b"\n")
     except OSError:
         return []
@@ -115,18 +115,18 @@ def _read(path: Path) -> list[JournaledCall]:
     return calls
 
 
-def _opened(path: Path, flags: int) -> IO[bytes]:
+def _opened(directory: Path, name: str, flags: int) -> IO[bytes]:
     """The file itself, which is no link, in a directory that is none; an `OSError` otherwise."""
-    directory = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
+    opened = os.open(directory, os.O_RDONLY | os.O_DIRECTORY | os.O_NOFOLLOW)
     try:
         flags |= os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC
-        number = os.open(path.name, flags, 0o600, dir_fd=directory)
+        number = os.open(name, flags, 0o600, dir_fd=opened)
     finally:
-        os.close(directory)
+        os.close(opened)
     file = os.fdopen(number, "ab" if flags & os.O_APPEND else "rb")
     if not stat.S_ISREG(os.fstat(number).st_mode):
         file.close()
-        raise OSError(f"{path} is no file")
+        raise OSError(f"{name} is no file")
     return file
 
 

@@ -114,9 +114,8 @@ class Meter:
     journal: Journal | None = None
     #: What calls under way may use at most, and how many there are.
     _pending: tuple[int, float, int] = (0, 0.0, 0)
-    _changed: threading.Condition = field(
-        default_factory=lambda: threading.Condition(threading.Lock()), repr=False, compare=False
-    )
+    _lock: threading.Lock = field(default_factory=threading.Lock, repr=False, compare=False)
+    _changed: threading.Condition | None = field(default=None, repr=False, compare=False)
 
     @property
     def budget_bounded(self) -> bool:
@@ -138,17 +137,18 @@ class Meter:
     def call_under_way(self, tokens: int, cost: float) -> Iterator[None]:
         """A call that may use so much at most. It is held back while others under way may use up
         what the trial has: together they go beyond a limit no further than one after the other."""
-        with self._changed:
+        with self._lock:
+            changed = self._changed = self._changed or threading.Condition(self._lock)
             while self._pending[2] and self._may_be_used_up() and self.remaining_seconds() != 0.0:
-                self._changed.wait(self.remaining_seconds())
+                changed.wait(self.remaining_seconds())
             self.check()
             self._add_pending(tokens, cost, 1)
         try:
             yield
         finally:
-            with self._changed:
+            with self._lock:
                 self._add_pending(-tokens, -cost, -1)
-                self._changed.notify_all()
+                changed.notify_all()
 
     def _may_be_used_up(self) -> bool:
         tokens, cost, _ = self._pending
@@ -165,7 +165,7 @@ class Meter:
         return None if self.deadline is None else max(0.0, self.deadline - time.monotonic())
 
     def record(self, call: CallRecord) -> None:
-        with self._changed:  # an agent may ask several things at once
+        with self._lock:  # an agent may ask several things at once
             self.calls.append(call)
             self.usage = self.usage + call.usage
             if call.cost is None or self.cost is None:
@@ -188,10 +188,17 @@ def current_meter() -> Meter | None:
     return _current.get()
 
 
-@contextmanager
-def metered(meter: Meter) -> Iterator[Meter]:
-    token = _current.set(meter)
-    try:
-        yield meter
-    finally:
-        _current.reset(token)
+class metered:
+    """Let providers that are asked inside find this meter."""
+
+    __slots__ = ("_meter", "_token")
+
+    def __init__(self, meter: Meter) -> None:
+        self._meter = meter
+
+    def __enter__(self) -> Meter:
+        self._token = _current.set(self._meter)
+        return self._meter
+
+    def __exit__(self, *_: object) -> None:
+        _current.reset(self._token)

@@ -10,9 +10,9 @@ from typing import ClassVar
 import pytest
 
 from chimera.environments.base import Environment
-from chimera.errors import EnvironmentFault, GraderError
+from chimera.errors import EnvironmentFault, GraderError, UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.controls import Controls
+from chimera.eval.controls import Controls, _Made
 from chimera.eval.harness import Harness
 from chimera.eval.runs.control_store import ControlStore
 from chimera.eval.submitters import Stored
@@ -173,6 +173,37 @@ class Shipped(Answers):
 
 
 Shipped.__module__ = "chimera.shipped"
+
+
+@dataclass
+class Numbered(Answers):
+    count: int = 12
+
+    def tasks(self):
+        return [{"id": f"t{number}", "prompt": "p"} for number in range(self.count)]
+
+
+@pytest.mark.parametrize("room", [True, False])
+def test_controls_of_many_tasks_are_made_once_and_few_stay_in_memory(room, monkeypatch):
+    """All samples of one come after those of all others; each has one control all the same."""
+    monkeypatch.setattr(_Made, "IN_MEMORY", 3)
+    benchmark, controls = Numbered(), Controls()
+    if not room:
+        monkeypatch.setattr(ControlStore, "put", no_room)
+
+    for sample in range(3):
+        for task in benchmark.tasks():
+            answer = Stored(Submission("right"))
+            found = controls.run(TrialSpec(benchmark, task, sample, answer, StartBackend("none")))
+            assert found.control.negative == "failed"
+
+    assert benchmark.graded.count("") == benchmark.count
+    assert controls._makers == {}
+    assert len(controls._made._latest) == (3 if room else benchmark.count)
+
+
+def no_room(*_):
+    raise UsageError("the disk is full")
 
 
 def test_controls_that_hold_are_kept_for_later_runs(tmp_path):

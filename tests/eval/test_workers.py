@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import signal
+import subprocess
+import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -160,3 +162,33 @@ def test_a_second_interrupt_is_raised_at_once():
         interrupted(2, stored)
 
     assert stored == []
+
+
+TOO_MANY = """
+import resource, threading
+from chimera.errors import UsageError
+from chimera.eval.workers import ThreadExecutor, results
+
+used = int(open("/proc/self/statm").read().split()[0]) * resource.getpagesize()
+threading.stack_size(8 * 1024**2)
+resource.setrlimit(resource.RLIMIT_AS, (used + 200 * 1024**2,) * 2)
+try:
+    list(results(ThreadExecutor(lambda n: n, 500), range(3)))
+except UsageError as error:
+    print(error)
+for thread in threading.enumerate():
+    if thread is not threading.current_thread():
+        thread.join(20)
+print(threading.active_count())
+"""
+
+
+def test_more_threads_than_the_machine_gives_are_told_and_those_begun_end():
+    done = subprocess.run(
+        [sys.executable, "-c", TOO_MANY], capture_output=True, text=True, check=True
+    )
+
+    said, left = done.stdout.splitlines()
+    assert said.startswith("500 at once are too many here: of their threads ")
+    assert said.endswith("ask for fewer with -n")
+    assert left == "1"

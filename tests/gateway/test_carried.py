@@ -67,11 +67,11 @@ def test_turns_with_the_same_ids_are_told_apart(door):
 def test_what_was_signed_before_a_kill_goes_back_after_it(door, tmp_path: Path):
     """The client is answered from the journal and goes on; the service wants its signatures."""
     file = tmp_path / "run.chi.calls" / "trial.jsonl"
-    killed = door(signing(), Meter(journal=Journal(file)))
+    killed = door(signing(), Meter(journal=Journal(file.parent, file.name)))
     going_on(going_on(QUESTION, killed), killed)
 
     provider = signing()
-    again = door(provider, Meter(journal=Journal(file)))
+    again = door(provider, Meter(journal=Journal(file.parent, file.name)))
     going_on(going_on(going_on(QUESTION, again), again), again)
 
     assert len(provider.seen) == 1
@@ -92,23 +92,23 @@ def test_what_was_signed_before_a_kill_goes_back_after_it(door, tmp_path: Path):
 def test_an_account_that_no_call_can_have_is_none(door, tmp_path: Path, forged: dict[str, Any]):
     """The trial takes these accounts over: less than nothing would lift its limits."""
     file = tmp_path / "run.chi.calls" / "trial.jsonl"
-    going_on(QUESTION, door(signing(), Meter(journal=Journal(file))))
+    going_on(QUESTION, door(signing(), Meter(journal=Journal(file.parent, file.name))))
     (line,) = file.read_text().splitlines()
     value = json.loads(line)
     value["account"] |= forged
     file.write_text(f"{line}\n{json.dumps(value)}\n")
 
-    assert len(Journal(file).left) == 1
+    assert len(Journal(file.parent, file.name).left) == 1
 
 
 def test_an_answer_to_another_picture_is_none_to_this(tmp_path: Path):
     first, second = (
         [Message.user("What is it?", [Image("image/png", data)])] for data in ("AAAA", "BBBB")
     )
-    journal = Journal(tmp_path / "run.chi.calls" / "trial.jsonl")
+    journal = Journal(tmp_path / "run.chi.calls", "trial.jsonl")
     account = CallRecord("m", Usage(), 0.0, 0.0, 0.0)
     journal.add(JournaledCall(conversation_key("chat", first), b"A cat.", account))
-    left = Journal(journal.path)
+    left = Journal(journal.directory, journal.name)
 
     assert left.take(conversation_key("chat", second)) is None
     assert left.take(conversation_key("chat", first)) is not None
@@ -127,7 +127,7 @@ def test_a_journal_that_leads_elsewhere_is_none(tmp_path: Path, linked: str):
         calls.mkdir()
         target = elsewhere / "trial.jsonl" if linked == "file" else Path("/dev/zero")
         (calls / "trial.jsonl").symlink_to(target)
-    journal = Journal(calls / "trial.jsonl")
+    journal = Journal(calls, "trial.jsonl")
     journal.add(JournaledCall("key", b"reply", CallRecord("m", Usage(), 0.0, 0.0, 0.0)))
 
     assert journal.left == []

@@ -463,12 +463,12 @@ def test_a_number_of_a_connection_can_be_used_again():
 
 
 def test_the_very_same_question_is_answered_first(tmp_path):
-    journal = Journal(tmp_path / "calls" / "trial.jsonl")
+    journal = Journal(tmp_path / "calls", "trial.jsonl")
     asked = [[Message.user(f"What is {n} + {n}?")] for n in (1, 2)]
     for question, reply in zip(asked, (b"2", b"4"), strict=True):
         account = CallRecord("m", Usage(), 0.0, 0.0, 0.0)
         journal.add(JournaledCall(conversation_key("chat", question), reply, account))
-    left = Journal(journal.path)
+    left = Journal(journal.directory, journal.name)
 
     found = [left.take(conversation_key("chat", asked[n])) for n in (1, 0)]
     assert [call.reply for call in found if call] == [b"4", b"2"]

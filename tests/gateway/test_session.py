@@ -142,12 +142,14 @@ def test_what_was_paid_before_a_kill_is_not_paid_again(
     journal, then goes on where that ends."""
     service = upstream(["Yes."])
     file = tmp_path / "run.sqlite.calls" / "trial.jsonl"
-    first = door(provider_of(service, service_speaks), Meter(journal=Journal(file)))
+    first = door(
+        provider_of(service, service_speaks), Meter(journal=Journal(file.parent, file.name))
+    )
     answered = ask(first).json()
     with file.open("ab") as torn:
         torn.write(b'{"key": "cut off in the mid')
 
-    journal = Journal(file)
+    journal = Journal(file.parent, file.name)
     again = door(provider_of(service, service_speaks), Meter(journal=journal))
 
     assert [call.account.cost for call in journal.left] == [pytest.approx(cost(truth(0)))]

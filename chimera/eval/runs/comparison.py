@@ -63,14 +63,19 @@ class RunScores:
     @classmethod
     def of(cls, store: RunStore) -> RunScores:
         """Read from a run's file."""
-        counts: dict[str, list[int]] = {}
+        counts: dict[str, TaskCounts] = {}
+        none = TaskCounts(0, 0, 0)
+        shared = {none: none}  # equal counts as one object: of however many tasks, few differ
         cost, seconds, unknown = 0.0, 0.0, False
         query = "SELECT task_id, status, cost, duration FROM trials"
         for task, status, spent, took in store.rows(_Trial, query):
-            count = counts.setdefault(task, [0, 0, 0])
-            count[0] += 1
-            count[1] += status == "passed"
-            count[2] += status in ("error", "submitted")
+            before = counts.get(task, none)
+            after = TaskCounts(
+                before.trials + 1,
+                before.passed + (status == "passed"),
+                before.without_verdict + (status in ("error", "submitted")),
+            )
+            counts[task] = shared.setdefault(after, after)
             cost, seconds, unknown = cost + (spent or 0.0), seconds + took, unknown or spent is None
         manifest = store.manifest()
         total = sum(trials for trials, _, _ in counts.values())
@@ -78,7 +83,7 @@ class RunScores:
             name=Path(store.path).stem,
             benchmark=benchmark_of(manifest),
             who=str(manifest.get("model") or manifest.get("agent") or "?"),
-            tasks={task: TaskCounts(*count) for task, count in counts.items()},
+            tasks=counts,
             not_run=max(0, manifest.get("planned", total) - total),
             cost=None if unknown else cost,
             seconds=seconds,
@@ -243,6 +248,17 @@ def _beaten(
     }
 
 
+Rate = Callable[[TaskCounts], float]
+
+
+def _lowest(count: TaskCounts) -> float:
+    return count.rate
+
+
+def _highest(count: TaskCounts) -> float:
+    return count.highest_rate
+
+
 class _Aligned:
     """Runs by the tasks that all of them have, in one order."""
 
@@ -254,8 +270,8 @@ class _Aligned:
         if not self.tasks:
             raise UsageError("the runs have no task in common")
         self.counts = [[run.tasks[task] for task in self.tasks] for run in runs]
-        self.rates = [[count.rate for count in counts] for counts in self.counts]
-        self.highest = [[count.highest_rate for count in counts] for counts in self.counts]
+        self.rates = [_rates(counts, _lowest) for counts in self.counts]
+        self.highest = [_rates(counts, _highest) for counts in self.counts]
 
     def compare(self, first: int, second: int) -> stats.PairedComparison:
         return stats.compare_aligned(self.tasks, self.rates[first], self.rates[second])
@@ -298,6 +314,12 @@ class _Aligned:
             seconds=run.seconds,
             among_best=among_best,
         )
+
+
+def _rates(counts: Sequence[TaskCounts], rate: Rate) -> list[float]:
+    """The rate of each, worked out once for those that are equal."""
+    known = {count: rate(count) for count in set(counts)}
+    return [known[count] for count in counts]
 
 
 def _rate_interval(rates: Sequence[float]) -> stats.Interval:
@@ -357,25 +379,12 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
     return Gate(None, (*reasons, *doubts)) if doubts else Gate(worst, tuple(reasons))
 
 
-Rate = Callable[[TaskCounts], float]
-
-
-def _lowest(count: TaskCounts) -> float:
-    return count.rate
-
-
-def _highest(count: TaskCounts) -> float:
-    return count.highest_rate
-
-
 def _gated(
     aligned: _Aligned, margin: float | None, alpha: float, *, first: Rate, other: Rate
 ) -> tuple[bool, list[str]]:
-    base = [first(count) for count in aligned.counts[0]]
+    base = _rates(aligned.counts[0], first)
     compared = [
-        stats.compare_aligned(
-            aligned.tasks, base, [other(count) for count in counts], confidence=1 - 2 * alpha
-        )
+        stats.compare_aligned(aligned.tasks, base, _rates(counts, other), confidence=1 - 2 * alpha)
         for counts in aligned.counts[1:]
     ]
     names = [one_line(run.name) for run in aligned.runs[1:]]

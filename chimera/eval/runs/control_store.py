@@ -72,16 +72,18 @@ class ControlStore:
     A `UsageError` says that the file is damaged, or not one of ours.
     """
 
-    def __init__(self, path: Path) -> None:
+    def __init__(self, path: Path | None) -> None:
+        """None is a file without a name, which goes with the object."""
         self.path = path
         self._lock = threading.Lock()
         try:
-            path.parent.mkdir(parents=True, exist_ok=True)
+            if path is not None:
+                path.parent.mkdir(parents=True, exist_ok=True)
             self._connection = sqlite3.connect(
-                path, check_same_thread=False, timeout=30, isolation_level=None
+                path or "", check_same_thread=False, timeout=30, isolation_level=None
             )
             weakref.finalize(self, self._connection.close)
-            self._execute("PRAGMA journal_mode=WAL")
+            self._execute(f"PRAGMA journal_mode={'OFF' if path is None else 'WAL'}")
             self._execute("PRAGMA synchronous=NORMAL")
             for schema in (SCHEMA, UNSTABLE):
                 self._execute(schema.replace("CREATE TABLE", "CREATE TABLE IF NOT EXISTS"))

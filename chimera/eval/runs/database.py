@@ -50,6 +50,7 @@ TICK_STEPS = 10_000
 #: Faults of the place where a file lies, not of the file.
 _UNWRITABLE = ("SQLITE_CANTOPEN", "SQLITE_FULL", "SQLITE_IOERR", "SQLITE_READONLY")
 
+_TEXTS = frozenset({str, bytes})  # what SQLite hands out is of no other class
 _JSON_STRINGS = re.compile(rb'"(?:[^"\\]++|\\.)*+"?', re.DOTALL)
 _BRACKETS = bytes.maketrans(b"{}", b"[]")
 _NOT_BRACKETS = bytes(set(range(256)) - set(b"[]{}"))
@@ -183,11 +184,10 @@ class Database:
                 page = self._page(cursor, kind)
 
     def _page(self, cursor: sqlite3.Cursor, kind: type[RowT]) -> list[RowT]:
-        page = []
+        page, taken = [], self._taken
         for row in islice(cursor, PAGE_ROWS):
-            texts = sum(len(value) for value in row if isinstance(value, (str, bytes)))
-            self._taken.handed_out += ROW_BYTES + texts
-            if self._taken.exceeded():
+            taken.handed_out += ROW_BYTES + sum([len(v) for v in row if type(v) in _TEXTS])
+            if taken.exceeded():
                 raise UsageError(f"{self.path} is damaged: it gives more than it can hold")
             page.append(row)
         return msgspec.convert(page, list[kind], builtin_types=(bytes,))  # type: ignore[valid-type]

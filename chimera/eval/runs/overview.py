@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+import hashlib
 import time
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fnmatch import fnmatchcase
 from pathlib import Path
+
+import msgspec
 
 from chimera.errors import UsageError
 from chimera.eval.runs import stats
@@ -14,6 +17,7 @@ from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import content_digest
+from chimera.types import JSON
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,7 +61,7 @@ class RunSummary:
             interval=result.outer_interval,
             bounds=result.bounds,
             cost=result.total_cost,
-            basis=content_digest([basis_of(manifest), sorted(result.samples_by_task())]),
+            basis=_basis(store, manifest),
         )
 
     @property
@@ -67,6 +71,16 @@ class RunSummary:
             return self.agent or "?"
         plain = self.agent in (None, "direct")
         return self.model if plain else f"{self.model} ({self.agent})"
+
+
+def _basis(store: RunStore, manifest: Mapping[str, JSON]) -> str:
+    """A digest of what the run was judged by and of its tasks, without a list of these."""
+    total = hashlib.sha256(content_digest(basis_of(manifest)).encode())
+    for (task_id,) in store.rows(
+        tuple[str], "SELECT DISTINCT task_id FROM trials ORDER BY task_id"
+    ):
+        total.update(msgspec.json.encode(task_id))  # whose end is known by its quote
+    return total.hexdigest()
 
 
 def read_summaries(paths: Iterable[Path]) -> Iterator[RunSummary | UsageError]:

@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import html
 import importlib
+from array import array
 from collections import Counter
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
 from fnmatch import fnmatchcase
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 import msgspec
 
@@ -21,6 +22,8 @@ from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStat
 from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
+
+CountsT = TypeVar("CountsT", bound=tuple[int, ...])
 
 #: How many trials a notebook is shown at once.
 SHOWN_TRIALS = 20
@@ -131,14 +134,16 @@ class EvalResult:
         )
         counts: Counter[str] = Counter()
         rewarded: Counter[str] = Counter()
-        usage, cost, unknown = Usage(), 0.0, False
+        read = written = cached = 0
+        cost, unknown = 0.0, False
         for trial in store.rows(_Costs, query):
             counts[trial.status] += 1
             counts["uncontrolled"] += trial.uncontrolled
             rewarded[trial.status] += trial.negative == "passed"
-            usage += Usage(trial.input_tokens, trial.output_tokens, trial.cached_tokens)
+            read, written = read + trial.input_tokens, written + trial.output_tokens
+            cached += trial.cached_tokens
             cost, unknown = cost + (trial.cost or 0.0), unknown or trial.cost is None
-        usage += Usage(0, 0, 0, *store.tokens_apart())
+        usage = Usage(read, written, cached, *store.tokens_apart())
         uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
@@ -279,15 +284,17 @@ class EvalResult:
         return self._over_tasks(k, stats.pass_hat_k)
 
     def _over_tasks(self, k: int, function: Any) -> float | None:
-        counts = self.samples_by_task().values()
-        if not counts or any(n < k for n, _ in counts):
-            return None
-        return float(sum(function(n, c, k) for n, c in counts) / len(counts))
+        total, tasks = 0.0, 0
+        for _, trials, passed, _ in _by_task(self.store):
+            if trials < k:
+                return None
+            total, tasks = total + function(trials, passed, k), tasks + 1
+        return total / tasks if tasks else None
 
     def durations(self) -> tuple[float, float]:
         """p50 and p95 of the seconds a trial took."""
         rows = self.store.rows(tuple[Seconds], "SELECT duration FROM trials")
-        values = [seconds for (seconds,) in rows]
+        values = array("d", (seconds for (seconds,) in rows))
         return stats.percentile(values, 0.5), stats.percentile(values, 0.95)
 
     def reasons(self, most: int = 8) -> list[tuple[str, int]]:
@@ -393,10 +400,18 @@ def _by_task(store: RunStore) -> Iterator[tuple[str, int, int, int]]:
         yield task, found.total(), found["passed"], found["error"] + found["submitted"]
 
 
+def _shared(values: Iterable[CountsT]) -> list[CountsT]:
+    """The values, equal ones as one object: of however many tasks, few differ."""
+    known: dict[CountsT, CountsT] = {}
+    return [known.setdefault(value, value) for value in values]
+
+
 def _intervals(store: RunStore) -> tuple[stats.Interval | None, stats.Interval | None]:
     """Over verdicts; and over all trials, whatever those without a verdict were."""
-    counts = [count for _, *count in _by_task(store)]
-    judged = [(trials - unknown, passed) for trials, passed, unknown in counts if trials > unknown]
+    counts = _shared(tuple(count) for _, *count in _by_task(store))
+    judged = _shared(
+        (trials - unknown, passed) for trials, passed, unknown in counts if trials > unknown
+    )
     inner = stats.rate_interval(judged)
     if inner is None or not any(unknown for _, _, unknown in counts):
         return inner, inner

@@ -18,7 +18,7 @@ from msgspec import Meta
 
 from chimera.errors import StoreError, UsageError
 from chimera.eval.runs import control_store
-from chimera.eval.runs.database import Database, Mode, encode
+from chimera.eval.runs.database import PAGE_ROWS, Database, Mode, encode
 from chimera.eval.values import (
     Control,
     ControlStatus,
@@ -108,27 +108,21 @@ Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 StoredStatus = Literal["passed", "failed", "error", "submitted"]
 
 
-class _Key(NamedTuple):
+class _Apart(NamedTuple):
+    cache_write_tokens: Count
+    reasoning_tokens: Count
+
+
+class _Trial(NamedTuple):
     task_id: str
     sample: Count
     digest: str
-
-
-class _Outcome(NamedTuple):
     status: StoredStatus
     score: Finite | None
     why: str
     boundary: str | None
     message: str | None
     retryable: Flag | None
-
-
-class _Apart(NamedTuple):
-    cache_write_tokens: Count
-    reasoning_tokens: Count
-
-
-class _Costs(NamedTuple):
     cost: Finite | None
     input_tokens: Count
     output_tokens: Count
@@ -370,12 +364,11 @@ class RunStore:
         return trial
 
     def _insert(self, record: TrialRecord) -> int:
-        key = _checked((record.task_id, record.sample, record.digest), _Key)
-        row = (*key, *_outcome(record), *_costs(record))
+        row = _trial_row(record)
         try:
             trial = self._execute(_INSERT, row).lastrowid
         except sqlite3.IntegrityError:  # there is an earlier one, or it cannot be stored
-            self._execute("DELETE FROM trials WHERE task_id = ? AND sample = ?", key[:2])
+            self._execute("DELETE FROM trials WHERE task_id = ? AND sample = ?", row[:2])
             trial = self._execute(_INSERT, row).lastrowid
         assert trial is not None
         self._write_grounds(trial, record.control)
@@ -385,7 +378,7 @@ class RunStore:
         columns = f"{_OUTCOME}, {_COSTS}"
         self._execute(
             f"UPDATE trials SET ({columns}) = (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?) WHERE id = ?",
-            (*_outcome(record), *_costs(record), trial),
+            (*_trial_row(record)[3:], trial),
         )
         self._execute("DELETE FROM grounds WHERE trial = ?", (trial,))
         self._write_grounds(trial, record.control)
@@ -578,7 +571,17 @@ class RunStore:
         raise UsageError(f"{self.path} has no file {name!r} of task {task_id!r}, sample {sample}")
 
     def trial_keys(self) -> list[tuple[str, int]]:
-        return list(self.rows(tuple[str, Count], "SELECT task_id, sample FROM trials ORDER BY id"))
+        return list(self.each_key())
+
+    def each_key(self) -> Iterator[tuple[str, int]]:
+        """Task and sample of the trials, a page at a time: they may be written meanwhile."""
+        query = f"SELECT id, task_id, sample FROM trials WHERE id > ? ORDER BY id LIMIT {PAGE_ROWS}"
+        last = 0
+        while page := list(self.rows(tuple[int, str, Count], query, (last,))):
+            yield from ((task_id, sample) for _, task_id, sample in page)
+            if page[-1][0] <= last:
+                raise UsageError(f"{self.path} is damaged: its trials are in no order")
+            last = page[-1][0]
 
     def record(self, task_id: str, sample: int) -> TrialRecord:
         """A stored trial, whole."""
@@ -634,34 +637,33 @@ class RunStore:
     def _record(self, row: tuple[Any, ...], *, whole: bool) -> tuple[int, TrialRecord]:
         with self._database.reading():
             (trial,) = _checked(row[:1], tuple[Count])
-            key, outcome = _checked(row[1:4], _Key), _checked(row[4:10], _Outcome)
-            costs, control = _checked(row[10:19], _Costs), _checked(row[19:22], _Grounds)
+            stored, control = _checked(row[1:19], _Trial), _checked(row[19:22], _Grounds)
         apart = self._apart(trial)
         error = None
-        if outcome.boundary is not None:
-            error = TrialError(outcome.boundary, outcome.message or "", bool(outcome.retryable))
+        if stored.boundary is not None:
+            error = TrialError(stored.boundary, stored.message or "", bool(stored.retryable))
         record = TrialRecord(
-            task_id=key.task_id,
-            sample=key.sample,
-            digest=key.digest,
+            task_id=stored.task_id,
+            sample=stored.sample,
+            digest=stored.digest,
             submission=self._submission(trial, row[27:], whole=whole),
             verdict=self._verdict(trial, row[22:27], whole=whole),
             error=error,
             usage=Usage(
-                *(costs.input_tokens, costs.output_tokens, costs.cached_tokens),
+                *(stored.input_tokens, stored.output_tokens, stored.cached_tokens),
                 *(sum(counts) for counts in zip((0, 0), *apart.values(), strict=True)),
             ),
-            cost=costs.cost,
-            steps=costs.steps,
-            duration=costs.duration,
-            attempts=costs.attempts,
-            started=costs.started,
-            stop_reason=costs.stop_reason,
+            cost=stored.cost,
+            steps=stored.steps,
+            duration=stored.duration,
+            attempts=stored.attempts,
+            started=stored.started,
+            stop_reason=stored.stop_reason,
             calls=self._calls(trial, apart) if whole else (),
             trajectory=self._trajectory(trial) if whole else (),
             control=_controls_of(control),
         )
-        if _status(record) != outcome.status or (record.verdict and record.error):
+        if _status(record) != stored.status or (record.verdict and record.error):
             raise self.contradiction()
         return trial, record
 
@@ -784,27 +786,23 @@ def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:
     )
 
 
-def _outcome(record: TrialRecord) -> _Outcome:
-    verdict, error = record.verdict, record.error
-    row = (_status(record), verdict.value if verdict else None, redact(record.why))
-    if error is None:
-        return _checked((*row, None, None, None), _Outcome)
-    fault = (error.boundary, redact(error.message), int(error.retryable))
-    return _checked((*row, *fault), _Outcome)
+def _trial_row(record: TrialRecord) -> _Trial:
+    verdict, error, usage = record.verdict, record.error, record.usage
+    fault: tuple[str | None, str | None, int | None] = (None, None, None)
+    if error is not None:
+        fault = (error.boundary, redact(error.message), int(error.retryable))
+    row = (
+        *(record.task_id, record.sample, record.digest),
+        *(_status(record), verdict.value if verdict else None, redact(record.why), *fault),
+        *(record.cost, usage.input_tokens, usage.output_tokens, usage.cached_tokens),
+        *(record.steps, record.duration, record.attempts, record.started, record.stop_reason),
+    )
+    return _checked(row, _Trial)
 
 
 def _status(record: TrialRecord) -> str:
     waits = record.verdict is None and record.error is None
     return "submitted" if waits else record.status
-
-
-def _costs(record: TrialRecord) -> _Costs:
-    usage = record.usage
-    row = (
-        *(record.cost, usage.input_tokens, usage.output_tokens, usage.cached_tokens),
-        *(record.steps, record.duration, record.attempts, record.started, record.stop_reason),
-    )
-    return _checked(row, _Costs)
 
 
 def _controls_of(row: _Grounds) -> TrialControls | None:

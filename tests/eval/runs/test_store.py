@@ -5,13 +5,17 @@ from __future__ import annotations
 import json
 import sqlite3
 import threading
+import tracemalloc
 from contextlib import closing
 from dataclasses import replace
 
 import pytest
 
+from chimera.cli.display import summary_lines
 from chimera.errors import StoreError, UsageError
+from chimera.eval.runs.comparison import RunScores
 from chimera.eval.runs.files import find_run, new_run_path
+from chimera.eval.runs.overview import RunSummary
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import MOST_WAITING, RunStore, StoredBudget
 from chimera.eval.values import (
@@ -389,3 +393,69 @@ def test_an_older_run_is_brought_up_to_date_when_it_goes_on(older):
         store.write(newer)
     with RunStore(older) as store:
         assert [store.record("t/1", sample).usage for sample in (2, 3)] == [RECORD.usage, usage]
+
+
+def peak(work):
+    """Bytes that work holds at the most, beside what was there before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def of_tasks(path, count):
+    with RunStore(path, create=True) as store:
+        trials = [
+            replace(RECORD, task_id=f"task/{number}", trajectory=(), submission=None)
+            for number in range(count)
+        ]
+        list(store.write_all(trials))
+    return path
+
+
+@pytest.mark.parametrize(
+    ("work", "most"),
+    [
+        (RunSummary.of, 40),
+        (EvalResult.of, 40),  # two lists of counts that are shared
+        (lambda store: list(EvalResult.of(store).durations()), 60),
+        (lambda store: EvalResult.of(store).pass_at(1), 40),
+        (lambda store: [None for _ in store.each_key()], 10),
+        (lambda store: [None for _ in store.records(whole=True)], 10),
+        (lambda store: [None for _ in EvalResult.of(store)], 40),
+        (RunScores.of, 250),  # the id of each task and its place in a dictionary
+    ],
+)
+def test_memory_hardly_grows_with_the_trials(tmp_path, work, most):
+    few, many = 1000, 6000
+    peaks = []
+    for count in (few, many):
+        with RunStore(of_tasks(tmp_path / f"{count}.chi", count)) as store:
+            work(store)  # what is loaded at first use is no part of it
+            peaks.append(peak(lambda store=store: work(store)))
+
+    assert (peaks[1] - peaks[0]) / (many - few) < most
+
+
+def test_the_summary_of_one_sample_does_not_go_through_the_tasks_again(tmp_path):
+    with RunStore(of_tasks(tmp_path / "run.chi", 3)) as store:
+        result = EvalResult.of(store)
+        asked = []
+        store._database.connection.set_trace_callback(asked.append)
+        list(summary_lines(result, samples=1))
+
+    assert asked
+    assert not [query for query in asked if "ORDER BY task_id" in query]
+
+
+def test_keys_are_read_while_trials_are_written(store):
+    list(store.write_all([replace(RECORD, task_id=f"t/{number}") for number in range(450)]))
+
+    seen = []
+    for key in store.each_key():
+        store.replace_outcome(store.record(*key), RECORD)
+        seen.append(key)
+
+    assert seen == [(f"t/{number}", 2) for number in range(450)]
