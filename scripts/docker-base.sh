@@ -37,8 +37,8 @@ pythons=${PYTHONS:-$HOME/.pyenv/versions}
 stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
 trusting='SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS'
-work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+whole=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
+trap 'rm -rf "$whole"' EXIT
 trap 'exit 143' TERM
 
 fail() {
@@ -143,7 +143,6 @@ ENV PATH=\$PATH:$4/bin
 RUN echo $4/lib >/etc/ld.so.conf.d/python.conf && ldconfig && $5
 END
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
-    rm -rf "$work/context"
     echo "$1 made"
 }
 
@@ -190,7 +189,6 @@ on() {
     fi
     printf "RUN %s\n${4:-}\n" "$(echo "$3" | tr "\n" " ")" >>"$work/context/Dockerfile"
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
-    rm -rf "$work/context"
     echo "$1 made"
 }
 
@@ -204,12 +202,13 @@ npm_of() {
     esac
 }
 
-# make_image NAME
-make_image() {
+# make_image NAME: in a place of its own, since what it is built on may have to be made meanwhile
+make_image() (
     if there "$1"; then
         echo "$1 is there"
-        return
+        exit
     fi
+    work=$(mktemp -d "$whole/XXXXXX")
     case $1 in
     chimera-rebuilt/debian:* | chimera-rebuilt/ubuntu:*) rebuilt "$1" "${1#*:}" ;;
     chimera-rebuilt/python:*)
@@ -224,7 +223,10 @@ make_image() {
         node "${1#*:}" "$(npm_of "${1#*:}")" "$work/context/root/usr/local"
         package corepack latest "$work/context/root/usr/local/lib/node_modules/corepack"
         ln -s ../lib/node_modules/corepack/dist/corepack.js "$work/context/root/usr/local/bin/corepack"
-        on "$1" chimera-rebuilt/debian:bookworm "chmod 755 /usr/local/lib/node_modules/corepack/dist/*.js"
+        # corepack refuses packages without a signature, and some mirrors of the registry pass none on
+        settings=
+        [ -n "$(npm view npm dist.signatures 2>/dev/null)" ] || settings='ENV COREPACK_INTEGRITY_KEYS=0'
+        on "$1" chimera-rebuilt/debian:bookworm "chmod 755 /usr/local/lib/node_modules/corepack/dist/*.js" "$settings"
         ;;
     chimera-rebuilt/installed:*)
         node 20 "$(npm_of 20)" "$work/context/root/usr/local"
@@ -294,7 +296,8 @@ make_image() {
         imported "$1"
         ;;
     esac
-}
+    rm -rf "$work"
+)
 
 # One at a time: a second one that wants the same finds it made.
 exec 9>"${TMPDIR:-/tmp}/chimera-base.lock"
