@@ -13,6 +13,8 @@
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
 #                                    is harmless: Node.js with npm, bun, Poetry, uv (and, on noble, the CPython
 #                                    3.11 that it would fetch), where these put them
+#   chimera-rebuilt/duckdb:VERSION   installed:noble with DuckDB's extension for geometry, which it would fetch, and
+#                                    uv held to the release that this is for
 #   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
 #                                    Maven (java), or pip (python)
 #   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
@@ -89,11 +91,16 @@ sources() {
     echo 'Acquire::Languages "none";' >"$work/system/etc/apt/apt.conf.d/docker-no-languages"
 }
 
+# unpacked REQUIREMENT: a package of the Python index in $work/wheel
+unpacked() {
+    rm -rf "$work/wheel"
+    python3 -m pip download -q --no-deps --only-binary :all: -d "$work/wheel" "$1"
+    python3 -m zipfile -e "$work"/wheel/*.whl "$work/wheel"
+}
+
 # uv VERSION: the two programs in $work/uv
 uv() {
-    rm -rf "$work/wheel" "$work/uv"
-    python3 -m pip download -q --no-deps --only-binary :all: -d "$work/wheel" "uv==$1"
-    python3 -m zipfile -e "$work"/wheel/uv-*.whl "$work/wheel"
+    unpacked "uv==$1"
     mkdir "$work/uv"
     mv "$work"/wheel/uv-*.data/scripts/uv "$work"/wheel/uv-*.data/scripts/uvx "$work/uv"
     chmod 755 "$work"/uv/*
@@ -243,6 +250,14 @@ make_image() (
             dpkg-deb -b /opt/nodejs /tmp/nodejs.deb && dpkg -i /tmp/nodejs.deb && rm -r /opt/nodejs /tmp/nodejs.deb &&
             python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry &&
             ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry" 'ENV PATH=/root/.local/bin:$PATH'
+        ;;
+    chimera-rebuilt/duckdb:*)
+        extensions=root/.duckdb/extensions/v${1#*:}/linux_amd64
+        mkdir -p "$work/context/root/$extensions" "$work/context/root/opt"
+        echo "duckdb==${1#*:}" >"$work/context/root/opt/constraints.txt"
+        unpacked "duckdb-extension-spatial==${1#*:}"
+        mv "$work"/wheel/duckdb_extension_spatial/extensions/*/*.duckdb_extension "$work/context/root/$extensions"
+        on "$1" chimera-rebuilt/installed:noble true 'ENV UV_CONSTRAINT=/opt/constraints.txt'
         ;;
     polybench_javascript_base | polybench_typescript_base)
         mkdir -p "$work/context/root/usr/local/nvm"
