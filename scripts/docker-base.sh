@@ -14,7 +14,7 @@
 #                                    is harmless: Node.js with npm, bun, Poetry, uv (and, on noble, the CPython
 #                                    3.11 that it would fetch), where these put them
 #   chimera-rebuilt/duckdb:VERSION   installed:noble with DuckDB's extension for geometry, which it would fetch, and
-#                                    uv held to the release that this is for
+#                                    pip and uv held to the release that this is for
 #   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
 #                                    Maven (java), or pip (python)
 #   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
@@ -257,7 +257,7 @@ make_image() (
         echo "duckdb==${1#*:}" >"$work/context/root/opt/constraints.txt"
         unpacked "duckdb-extension-spatial==${1#*:}"
         mv "$work"/wheel/duckdb_extension_spatial/extensions/*/*.duckdb_extension "$work/context/root/$extensions"
-        on "$1" chimera-rebuilt/installed:noble true 'ENV UV_CONSTRAINT=/opt/constraints.txt'
+        on "$1" chimera-rebuilt/installed:noble true 'ENV PIP_CONSTRAINT=/opt/constraints.txt UV_CONSTRAINT=/opt/constraints.txt'
         ;;
     polybench_javascript_base | polybench_typescript_base)
         mkdir -p "$work/context/root/usr/local/nvm"
