@@ -13,6 +13,8 @@
 #   chimera-rebuilt/installed:SUITE  Ubuntu with what scripts of the web install, so that a fetch that fails
 #                                    is harmless: Node.js with npm, bun, Poetry, uv (and, on noble, the CPython
 #                                    3.11 that it would fetch), where these put them
+#   chimera-rebuilt/duckdb:VERSION   installed:noble with DuckDB's extension for geometry, which it would fetch, and
+#                                    pip and uv held to the release that this is for
 #   polybench_LANGUAGE_base          Debian with nvm's layout in /usr/local/nvm (javascript, typescript), a JDK and
 #                                    Maven (java), or pip (python)
 #   chimera-rebuilt/golang:VERSION   stands in for golang:VERSION, from Go's module proxy (needs go)
@@ -37,8 +39,8 @@ pythons=${PYTHONS:-$HOME/.pyenv/versions}
 stand_ins=$(dirname "$0")/stand-ins
 authorities=/usr/local/share/ca-certificates
 trusting='SSL_CERT_FILE PIP_CERT REQUESTS_CA_BUNDLE NODE_EXTRA_CA_CERTS'
-work=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+whole=$(mktemp -d "${TMPDIR:-/tmp}/chimera-base.XXXXXX")
+trap 'rm -rf "$whole"' EXIT
 trap 'exit 143' TERM
 
 fail() {
@@ -89,11 +91,16 @@ sources() {
     echo 'Acquire::Languages "none";' >"$work/system/etc/apt/apt.conf.d/docker-no-languages"
 }
 
+# unpacked REQUIREMENT: a package of the Python index in $work/wheel
+unpacked() {
+    rm -rf "$work/wheel"
+    python3 -m pip download -q --no-deps --only-binary :all: -d "$work/wheel" "$1"
+    python3 -m zipfile -e "$work"/wheel/*.whl "$work/wheel"
+}
+
 # uv VERSION: the two programs in $work/uv
 uv() {
-    rm -rf "$work/wheel" "$work/uv"
-    python3 -m pip download -q --no-deps --only-binary :all: -d "$work/wheel" "uv==$1"
-    python3 -m zipfile -e "$work"/wheel/uv-*.whl "$work/wheel"
+    unpacked "uv==$1"
     mkdir "$work/uv"
     mv "$work"/wheel/uv-*.data/scripts/uv "$work"/wheel/uv-*.data/scripts/uvx "$work/uv"
     chmod 755 "$work"/uv/*
@@ -143,7 +150,6 @@ ENV PATH=\$PATH:$4/bin
 RUN echo $4/lib >/etc/ld.so.conf.d/python.conf && ldconfig && $5
 END
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
-    rm -rf "$work/context"
     echo "$1 made"
 }
 
@@ -190,7 +196,6 @@ on() {
     fi
     printf "RUN %s\n${4:-}\n" "$(echo "$3" | tr "\n" " ")" >>"$work/context/Dockerfile"
     "$engine" build --network=host -q -t "$1" "$work/context" >/dev/null
-    rm -rf "$work/context"
     echo "$1 made"
 }
 
@@ -204,12 +209,13 @@ npm_of() {
     esac
 }
 
-# make_image NAME
-make_image() {
+# make_image NAME: in a place of its own, since what it is built on may have to be made meanwhile
+make_image() (
     if there "$1"; then
         echo "$1 is there"
-        return
+        exit
     fi
+    work=$(mktemp -d "$whole/XXXXXX")
     case $1 in
     chimera-rebuilt/debian:* | chimera-rebuilt/ubuntu:*) rebuilt "$1" "${1#*:}" ;;
     chimera-rebuilt/python:*)
@@ -224,7 +230,10 @@ make_image() {
         node "${1#*:}" "$(npm_of "${1#*:}")" "$work/context/root/usr/local"
         package corepack latest "$work/context/root/usr/local/lib/node_modules/corepack"
         ln -s ../lib/node_modules/corepack/dist/corepack.js "$work/context/root/usr/local/bin/corepack"
-        on "$1" chimera-rebuilt/debian:bookworm "chmod 755 /usr/local/lib/node_modules/corepack/dist/*.js"
+        # corepack refuses packages without a signature, and some mirrors of the registry pass none on
+        settings=
+        [ -n "$(npm view npm dist.signatures 2>/dev/null)" ] || settings='ENV COREPACK_INTEGRITY_KEYS=0'
+        on "$1" chimera-rebuilt/debian:bookworm "chmod 755 /usr/local/lib/node_modules/corepack/dist/*.js" "$settings"
         ;;
     chimera-rebuilt/installed:*)
         node 20 "$(npm_of 20)" "$work/context/root/usr/local"
@@ -241,6 +250,14 @@ make_image() {
             dpkg-deb -b /opt/nodejs /tmp/nodejs.deb && dpkg -i /tmp/nodejs.deb && rm -r /opt/nodejs /tmp/nodejs.deb &&
             python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry &&
             ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry" 'ENV PATH=/root/.local/bin:$PATH'
+        ;;
+    chimera-rebuilt/duckdb:*)
+        extensions=root/.duckdb/extensions/v${1#*:}/linux_amd64
+        mkdir -p "$work/context/root/$extensions" "$work/context/root/opt"
+        echo "duckdb==${1#*:}" >"$work/context/root/opt/constraints.txt"
+        unpacked "duckdb-extension-spatial==${1#*:}"
+        mv "$work"/wheel/duckdb_extension_spatial/extensions/*/*.duckdb_extension "$work/context/root/$extensions"
+        on "$1" chimera-rebuilt/installed:noble true 'ENV PIP_CONSTRAINT=/opt/constraints.txt UV_CONSTRAINT=/opt/constraints.txt'
         ;;
     polybench_javascript_base | polybench_typescript_base)
         mkdir -p "$work/context/root/usr/local/nvm"
@@ -294,7 +311,8 @@ make_image() {
         imported "$1"
         ;;
     esac
-}
+    rm -rf "$work"
+)
 
 # One at a time: a second one that wants the same finds it made.
 exec 9>"${TMPDIR:-/tmp}/chimera-base.lock"

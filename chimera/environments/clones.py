@@ -1,4 +1,4 @@
-"""Clones of repositories that stand in for a code host: for Dockerfiles, and for solutions."""
+"""Clones of repositories that stand in for a code host: for Dockerfiles, solutions and tests."""
 
 from __future__ import annotations
 
@@ -72,15 +72,21 @@ def brought(env: Machine, clones: Path | None, script: str) -> Iterator[Mapping[
     if clones is None:
         yield {}
         return
-    named = sorted({(owner, name.removesuffix(".git")) for owner, name in _ADDRESS.findall(script)})
+    named = {(owner, name.removesuffix(".git")) for owner, name in _ADDRESS.findall(script)}
+    places = ((clones / owner / name, f"{INSIDE}/{owner}/{name}.git") for owner, name in named)
+    found = [(clone, inside) for place, inside in places if (clone := _clone_at(place))]
     try:
-        for owner, name in named:
-            found = (clones / owner / f"{name}{ending}" for ending in ("", ".git"))
-            if clone := next(filter(Path.is_dir, found), None):
-                env.copy_in(clone.resolve(), f"{INSIDE}/{owner}/{name}.git")
-        yield _instead(f"{INSIDE}/")
+        for clone, inside in found:
+            env.copy_in(clone, inside)
+        yield _instead(f"{INSIDE}/") if found else {}
     finally:
         env.run_command(["rm", "-rf", INSIDE])
+
+
+def _clone_at(place: Path) -> Path | None:
+    """The clone of that name, with or without `.git`."""
+    found = (place.with_name(place.name + ending) for ending in ("", ".git"))
+    return next((clone.resolve() for clone in found if clone.is_dir()), None)
 
 
 def _instead(place: str) -> dict[str, str]:

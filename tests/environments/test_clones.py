@@ -79,3 +79,11 @@ def test_a_script_has_what_it_names_for_as_long_as_it_runs(docker_image, clones,
         assert (done.exit_code, done.output) == (0, "name.git\n")
         assert env.read_text("/copy/file") == "kept\n"
         assert not env.run_command(["ls", INSIDE]).success
+
+
+def test_a_code_host_is_still_asked_for_what_no_clone_stands_in_for(docker_image, clones):
+    with (
+        DockerEnvironment.start(EnvironmentSpec(image=docker_image)) as env,
+        brought(env, clones, "git clone https://github.com/owner/another") as variables,
+    ):
+        assert variables == {}

@@ -204,6 +204,7 @@ class Verification:
             self.seconds,
             offline=self.offline,
             owns_tests=separate is not None and separate["has_tests"],
+            clones=self.spec.clones,
         )
 
     # --- what the reference teaches

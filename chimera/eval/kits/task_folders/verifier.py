@@ -56,7 +56,7 @@ def run_solution(
     env.copy_in(source, target if source.is_dir() else f"{target}/{script}")
     # Servers that the solution leaves running must not hold the pipe of this command.
     command = f"bash {target}/{script} > /tmp/.solution.log 2>&1 < /dev/null"
-    with brought(env, clones, _text(source)) as variables:
+    with brought(env, clones, _text([source])) as variables:
         done = env.run_command(
             ["bash", "-c", command],
             timeout=seconds,
@@ -70,9 +70,9 @@ def run_solution(
     return Submission(text=log[-4000:], data={"exit_code": done.exit_code})
 
 
-def _text(source: Path) -> str:
-    """What a solution's files say."""
-    files = sorted(source.rglob("*")) if source.is_dir() else [source]
+def _text(places: Iterable[Path]) -> str:
+    """What the files at some places say: of a solution, or of tests."""
+    files = (file for place in places for file in (place, *sorted(place.rglob("*"))))
     return "\n".join(file.read_text("utf-8", "replace") for file in files if file.is_file())
 
 
@@ -137,26 +137,31 @@ def verify(
     *,
     offline: bool = False,
     owns_tests: bool = False,
+    clones: Path | None = None,
 ) -> Verdict:
     """Bring in the tests, run them for at most `seconds`, and read what they say.
 
-    `owns_tests`: the image of the environment has the tests already.
+    `owns_tests`: the image of the environment has the tests already. What they take from a code
+    host comes from `clones`, where they are given.
     """
     env = image_machine(env)
     _must(env, CLEAN)
     if not (owns_tests and env.run_command(["test", "-e", "/tests/test.sh"]).success):
         _bring_tests(task, env)
     script = "/tests/test.sh" if task["form"] == "toml" else "/tests/run-tests.sh"
-    done = env.run_command(
-        ["bash", "-c", f"chmod +x {script}; exec 2>&1; exec bash {script} < /dev/null"],
-        timeout=seconds,
-        variables={
-            **resolved(task["verifier_variables"]),
-            "COLUMNS": COLUMNS,
-            "TEST_DIR": "/tests",
-            **({"UV_OFFLINE": "1"} if offline else {}),
-        },
-    )
+    said = _text(map(Path, task["tests"])) if clones is not None else ""
+    with brought(env, clones, said) as variables:
+        done = env.run_command(
+            ["bash", "-c", f"chmod +x {script}; exec 2>&1; exec bash {script} < /dev/null"],
+            timeout=seconds,
+            variables={
+                **resolved(task["verifier_variables"]),
+                **variables,
+                "COLUMNS": COLUMNS,
+                "TEST_DIR": "/tests",
+                **({"UV_OFFLINE": "1"} if offline else {}),
+            },
+        )
     output = done.stdout.decode("utf-8", "replace")
     metrics: dict[str, JSON] = {}
     evidence: dict[str, JSON] = {"output": output[-50_000:]}

@@ -114,23 +114,31 @@ def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatc
     assert nothing.verdict.value == 0.0
 
 
-def test_a_solution_takes_from_clones_what_is_at_a_code_host(tmp_path, image):
+def test_solutions_and_tests_take_from_clones_what_is_at_a_code_host(tmp_path, image):
     clone = write(tmp_path / "clones/owner/name", {"answer.txt": "42\n"})
     author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
     for command in (["init", "-q"], ["add", "."], [*author, "commit", "-qm", "first"]):
         subprocess.run(["git", "-C", str(clone), *command], check=True)
     place = harbor_task(tmp_path / "tasks", image)
+    cloned = "git clone -q https://github.com/owner/name.git /tmp/{}\n"
+    judged = (
+        "cmp /tmp/true/answer.txt /app/answer.txt; echo $((1 - $?)) > /logs/verifier/reward.txt\n"
+    )
     write(
         place,
         {
-            "solution/solve.sh": "git clone https://github.com/owner/name.git /tmp/copy\n"
-            "cp /tmp/copy/answer.txt /app\n"
+            "solution/solve.sh": cloned.format("copy") + "cp /tmp/copy/answer.txt /app\n",
+            "tests/test.sh": cloned.format("true") + judged,
         },
     )
 
-    record = run(tmp_path / "tasks", OracleAgent(), repositories=tmp_path / "clones")
+    solved, wrong = (
+        run(tmp_path / "tasks", agent, repositories=tmp_path / "clones")
+        for agent in (OracleAgent(), commands("ls /opt/clones; echo 41 > /app/answer.txt"))
+    )
 
-    assert record.passed, record.why
+    assert solved.passed, solved.why
+    assert wrong.status == "failed"
 
 
 def test_partial_rewards_are_kept_and_missing_ones_are_errors(tmp_path, image):
