@@ -93,6 +93,7 @@ class EngineDoor:
     made: dict[str, Sequence[str]] = field(default_factory=dict)  # id → the ports it exposes
     gone: set[str] = field(default_factory=set)  # those of them that were removed
     executions: set[str] = field(default_factory=set)
+    digests: set[str] = field(default_factory=set)  # of the images of containers that were seen
     _api: str = ""
     _creating: int = 0
     _closing: bool = False
@@ -231,6 +232,8 @@ class EngineDoor:
         return replace(asked, named={"id": found[0]})
 
     def _image(self, name: str) -> str:
+        if name in self.digests:
+            return name
         plain = re.sub(r"^(?:docker\.io/)?(?:library/)?", "", name)
         if plain not in self.images:
             raise Refused(f"the image {plain}")
@@ -299,6 +302,8 @@ class EngineDoor:
                 client.sendall(answer(200, text, self.api()[2:], text=True))
             case "none":
                 client.sendall(answer(200, []))
+            case "prune":  # there is nothing that could be
+                client.sendall(answer(200, {"SpaceReclaimed": 0}))
             case "create":
                 client.sendall(self._create(self.admitted(request, asked)))
             case "logs" | "attach" | "wait" | "fetch" | "begin":
@@ -348,6 +353,7 @@ class EngineDoor:
             case "list":
                 body = [rules.shown_row(each) for each in body if each["Id"] in self.made]
             case "inspect":
+                self.digests.add(str(body.get("Image")))
                 body = rules.shown_container(body, self.made[asked.named["id"]])
             case "result":
                 body = rules.shown_result(body)

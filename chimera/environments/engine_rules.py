@@ -50,6 +50,7 @@ RULES = (
     # the named images are asked for one by one, and there are no networks but the one
     Rule("none", "GET", "/images/json", {"all": _SWITCH, "filter": _PATH, "filters": _PATH}),
     Rule("none", "GET", "/networks", {"filters": _PATH}),
+    Rule("prune", "POST", "/(?:networks|volumes|images)/prune", {"filters": _PATH}),
     Rule("image", "GET", r"/images/(?P<image>[a-z0-9][\w.:/@-]{0,255})/json"),
     Rule("list", "GET", "/containers/json",
          {"all": _SWITCH, "size": _SWITCH, "limit": _NUMBER, "filters": _PATH}),
@@ -233,7 +234,8 @@ def only(keys: Sequence[str], said: Any) -> dict[str, Any]:
 
 
 def shown_image(said: Any, name: str) -> dict[str, Any]:
-    return {**only(_IMAGE, said), "RepoTags": [name], "RepoDigests": []}
+    tags = [] if name.startswith("sha256:") else [name]
+    return {**only(_IMAGE, said), "RepoTags": tags, "RepoDigests": []}
 
 
 def shown_result(said: Any) -> dict[str, Any]:
