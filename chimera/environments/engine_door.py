@@ -2,38 +2,60 @@
 
 Tests that use Testcontainers talk to the engine, and whoever may talk to an engine is root on its
 machine. Here they talk to this door instead, through a socket of their own. Only containers of
-named images are made, without any setting that reaches outside; they share the network of the
-container that asked, where that has none, so that nobody else is reached; and only what was made
-through the door can be seen, used and removed through it.
+named images are made, few at once, without any setting that reaches outside; they share the network
+of the container that asked, where that has none, so that nobody else is reached; and only what was
+made through the door can be seen, used and removed through it.
 """
 
 from __future__ import annotations
 
 import contextlib
-import json
 import os
 import re
-import shutil
+import secrets
 import socket
 import socketserver
-import tempfile
 import threading
-from collections.abc import Collection, Mapping
-from dataclasses import dataclass, field
+import time
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Self
-from urllib.parse import unquote, urlsplit
+from urllib.parse import quote, urlencode
 
-from chimera.environments.engine import RUN, Engine, image_map
-from chimera.errors import UsageError
+from chimera.environments import engine_rules as rules
+from chimera.environments.engine import image_map, own_labels
+from chimera.environments.engine_rules import Refused, Understood
+from chimera.environments.engine_wire import (
+    BLOCK,
+    PATIENCE,
+    Answer,
+    Asked,
+    Malformed,
+    NoAnswer,
+    Reader,
+    Request,
+    answer,
+    read_answer,
+    read_request,
+    whole,
+)
+from chimera.errors import EnvironmentFault, UsageError
 
 #: Where the engine listens unless a variable of its client says otherwise.
 ENGINE_SOCKET = "/var/run/docker.sock"
 #: Where the tests find the door.
 DOOR = "/run/chimera-engine"
 SOCKET = "engine.sock"
-MOST_HEAD, MOST_BODY = 64 * 1024, 64 * 1024**2
-MEMORY = 2 * 1024**3
+#: Through one door at once. With what each container may have, this bounds what all may have.
+MOST_CONTAINERS, MOST_CONNECTIONS, MOST_EXECUTIONS = 8, 64, 10_000
+MEMORY, PROCESSES, PROCESSORS = 2 * 1024**3, 1024, 2
+LOG_SIZE = "64m"
+ENGINE_SECONDS = 600.0  # for an answer that comes as a whole
+CLOSE_SECONDS = 120.0
+#: The version of the engine's API that is spoken, or the nearest that the engine has. From 1.24 on
+#: a container's settings are taken when it is made, and no more at its start.
+API, OLDEST_API = (1, 41), (1, 24)
 #: Makes Testcontainers use the door and nothing that it would not let through.
 VARIABLES = {
     "DOCKER_HOST": f"unix://{DOOR}/{SOCKET}",
@@ -41,41 +63,8 @@ VARIABLES = {
     "TESTCONTAINERS_RYUK_DISABLED": "true",
     "TESTCONTAINERS_CHECKS_DISABLE": "true",
 }
-#: Answers that go on for as long as what they tell of.
-STREAMED = ("/logs", "/attach", "/start", "/wait", "/archive")
-_VERSION = r"(?:/v[\d.]+)?"
-_FREE = re.compile(rf"{_VERSION}/(?:_ping|version|info)")
-_IMAGE = re.compile(rf"{_VERSION}/images/(?P<image>.+)/json")
-_CREATE = re.compile(rf"{_VERSION}/containers/create")
-_LIST = re.compile(rf"{_VERSION}/(?:containers|images|networks)/json")
-_USE = re.compile(
-    rf"{_VERSION}/containers/(?P<id>[0-9a-f]{{12,64}})"
-    r"(?P<what>/(?:json|start|stop|kill|wait|logs|exec|archive|attach|resize|stats|top))?"
-)
-_EXEC = re.compile(rf"{_VERSION}/exec/(?P<exec>[0-9a-f]{{12,64}})/(?:start|json|resize)")
-#: What a new container may say for itself.
-_KEPT = ("Cmd", "Entrypoint", "Env", "WorkingDir", "User", "Labels", "Healthcheck", "Tty",
-         "OpenStdin", "AttachStdin", "AttachStdout", "AttachStderr", "StopSignal")  # fmt: skip
-#: What a command in one may.
-_EXECUTED = ("Cmd", "Env", "WorkingDir", "User", "Tty", "AttachStdin", "AttachStdout",
-             "AttachStderr")  # fmt: skip
-
-
-@dataclass(slots=True)
-class Request:
-    method: str
-    target: str
-    headers: dict[str, str]
-    body: bytes = b""
-
-    @property
-    def path(self) -> str:
-        return unquote(urlsplit(self.target).path)
-
-    def bytes(self) -> bytes:
-        lines = [f"{self.method} {self.target} HTTP/1.1"]
-        lines += [f"{name}: {value}" for name, value in self.headers.items()]
-        return "\r\n".join([*lines, "", ""]).encode() + self.body
+LABEL = "chimera.door"
+_ID = re.compile(r"[0-9a-f]{64}")
 
 
 def engine_socket() -> str:
@@ -89,263 +78,356 @@ def engine_socket() -> str:
     return place.removeprefix("unix://")
 
 
-class Refused(Exception):
-    """A request that the door does not let through."""
-
-
 @dataclass(slots=True)
 class EngineDoor:
-    """A door for one container; closing it removes all that was made through it."""
+    """A door for one container, in a directory that is its alone and read-only for it.
+
+    Closing it ends all connections and removes all that was made through it.
+    """
 
     images: Collection[str]
-    directory: Path = field(default_factory=lambda: Path(tempfile.mkdtemp(prefix="chimera-door-")))
-    container: str = ""  # the one whose network is shared; set once it is there
-    made: dict[str, dict[str, Any]] = field(default_factory=dict)  # id → the ports it exposes
-    executions: set[str] = field(default_factory=set)
+    directory: Path
+    container: str  # the one whose network is shared
     engine: str = field(default_factory=engine_socket)
+    label: str = field(default_factory=lambda: f"{LABEL}={secrets.token_hex(16)}")
+    made: dict[str, Sequence[str]] = field(default_factory=dict)  # id → the ports it exposes
+    gone: set[str] = field(default_factory=set)  # those of them that were removed
+    executions: set[str] = field(default_factory=set)
+    digests: set[str] = field(default_factory=set)  # of the images of containers that were seen
+    _api: str = ""
+    _creating: int = 0
+    _closing: bool = False
+    _changed: threading.Condition = field(default_factory=threading.Condition)
+    _connections: set[socket.socket] = field(default_factory=set)
     _server: socketserver.BaseServer | None = None
 
-    def open(self) -> Self:
+    def __enter__(self) -> Self:
         self.directory.chmod(0o755)
-        place = str(self.directory / SOCKET)
-        self._server = _Server(place, _handler(self))
-        Path(place).chmod(0o666)
-        threading.Thread(target=self._server.serve_forever, daemon=True, name="door").start()
+        place = self.directory / SOCKET
+        place.unlink(missing_ok=True)
+        self._server = _Server(str(place), self)
+        place.chmod(0o666)
+        serve = threading.Thread(
+            target=self._server.serve_forever, args=(0.05,), daemon=True, name="door"
+        )
+        serve.start()
         return self
 
-    def mounts(self) -> dict[str, str]:
-        return {str(self.directory): DOOR}
+    def __exit__(self, *_: object) -> None:
+        self.close()
 
     def close(self) -> None:
+        with self._changed:
+            self._closing = True
+            # of a container that is being made now, the engine has still to say the name
+            self._changed.wait_for(lambda: not self._creating, CLOSE_SECONDS)
+            for connection in self._connections:
+                with contextlib.suppress(OSError):  # it ended by itself
+                    connection.shutdown(socket.SHUT_RDWR)
         if self._server is not None:
             self._server.shutdown()
             self._server.server_close()
             self._server = None
-        for name in list(self.made):
-            Engine.find().remove(name)
-        shutil.rmtree(self.directory, ignore_errors=True)
+        (self.directory / SOCKET).unlink(missing_ok=True)
+        self._remove_all()
+
+    def _remove_all(self) -> None:
+        """Whatever carries the label, also what nobody was told of."""
+        deadline = time.monotonic() + CLOSE_SECONDS
+        chosen = urlencode({"all": "true", "filters": rules.filters("", self.label)})
+        while listed := self._told("GET", f"/containers/json?{chosen}"):
+            if time.monotonic() > deadline:
+                names = ", ".join(str(each["Id"])[:12] for each in listed)
+                raise EnvironmentFault(f"containers of tests cannot be removed: {names}")
+            for each in listed:
+                self._told("DELETE", f"/containers/{each['Id']}?force=true&v=true", (404, 409))
+            time.sleep(0.05)
+
+    # --- the engine
+
+    @contextlib.contextmanager
+    def _connected(self, *, limit: float | None = ENGINE_SECONDS) -> Iterator[socket.socket]:
+        with socket.socket(socket.AF_UNIX) as engine:
+            try:
+                engine.connect(self.engine)
+            except OSError as error:
+                raise NoAnswer(str(error)) from error
+            engine.settimeout(limit)  # not before: where many wait, such a one would not
+            yield engine
+
+    def _told(self, method: str, path: str, also: Collection[int] = ()) -> Any:
+        """What the engine answers to the door itself; a failure is a fault but for some."""
+        try:
+            with self._connected() as engine:
+                Asked(method, f"{self.api()}{path}").send(engine)
+                said = read_answer(engine)
+                body = said.json()
+        except (OSError, NoAnswer) as error:
+            raise EnvironmentFault(f"the container engine does not answer: {error}") from error
+        if said.status >= 300 and said.status not in also:
+            raise EnvironmentFault(f"the container engine says {said.status}: {body}")
+        return body
+
+    def api(self) -> str:
+        """The version that is spoken, as a path begins with it."""
+        if not self._api:
+            with self._connected() as engine:
+                Asked("GET", "/version").send(engine)
+                said = read_answer(engine).json()
+            newest, oldest = (_version(said, key) for key in ("ApiVersion", "MinAPIVersion"))
+            spoken = max(min(API, newest), oldest)
+            if spoken < OLDEST_API:
+                raise NoAnswer("its API is older than 1.24")
+            self._api = f"/v{spoken[0]}.{spoken[1]}"
+        return self._api
 
     # --- what is let through
 
-    def admitted(self, request: Request) -> Request:
-        """The request as it goes to the engine; `Refused` where it does not."""
-        path, method = request.path, request.method
-        if method == "GET" and (_FREE.fullmatch(path) or _LIST.fullmatch(path)):
-            return request
-        if method == "GET" and (found := _IMAGE.fullmatch(path)):
-            name = self._image(found["image"])
-            return Request("GET", f"/images/{name}/json", request.headers)
-        if method == "POST" and _CREATE.fullmatch(path):
-            return self._create(request)
-        if found := _USE.fullmatch(path):
-            self._own(found["id"])
-            if found["what"] == "/exec":
-                return _with_body(request, request.target, _only(_EXECUTED, request.body))
-            if found["what"] or method == "DELETE":
-                return request
-        if (found := _EXEC.fullmatch(path)) and found["exec"] in self.executions:
-            return request
-        raise Refused(f"{method} {path}")
+    def admitted(self, request: Request, asked: Understood) -> Asked:
+        """The request as the engine gets it, every part of it built here."""
+        if asked.action == "put":
+            target = f"{self.api()}{_place(asked)}/archive{asked.query_text()}"
+            return Asked("PUT", target, archive=request.body)
+        target, body = self._built(request, asked)
+        upgrade = request.upgrade and asked.action in ("attach", "begin")
+        return Asked(asked.method, f"{self.api()}{target}", body, upgrade=upgrade)
 
-    def _own(self, name: str) -> None:
-        if not any(made.startswith(name) for made in self.made):
-            raise Refused(f"the container {name}")
+    def _built(self, request: Request, asked: Understood) -> tuple[str, Any]:
+        """Path and body."""
+        match asked.action:
+            case "create":
+                return "/containers/create", self._settings(request)
+            case "execute":
+                if len(self.executions) >= MOST_EXECUTIONS:
+                    raise Refused(f"more than {MOST_EXECUTIONS} commands")
+                return f"{_place(asked)}/exec", rules.read_body(request, rules.EXECUTE)
+            case "begin":
+                return f"{_place(asked)}/start", rules.read_body(request, rules.BEGIN)
+        rules.no_body(request)
+        match asked.action:
+            case "info" | "version":
+                return f"/{asked.action}", None
+            case "image":
+                return f"/images/{quote(self._image(asked.named['image']), safe='/:@')}/json", None
+            case "list":
+                chosen = rules.filters(asked.query.get("filters", ""), self.label)
+                return f"/containers/json{asked.query_text(filters=chosen)}", None
+            case "inspect" | "result":
+                return f"{_place(asked)}/json", None
+            case "fetch":
+                return f"{_place(asked)}/archive{asked.query_text()}", None
+            case "remove":  # with its volumes, which nobody else would remove
+                return f"{_place(asked)}{asked.query_text(v='true')}", None
+        return f"{_place(asked)}/{asked.action}{asked.query_text()}", None
+
+    def _own(self, asked: Understood) -> Understood:
+        """It, with the full name of the container; only those made through the door have one."""
+        if "exec" in asked.named and asked.named["exec"] not in self.executions:
+            raise Refused(f"the command {asked.named['exec']}")
+        if "id" not in asked.named:
+            return asked
+        found = [made for made in self.made.copy() if made.startswith(asked.named["id"])]
+        if len(found) != 1:
+            raise Refused(f"the container {asked.named['id']}")
+        return replace(asked, named={"id": found[0]})
 
     def _image(self, name: str) -> str:
+        if name in self.digests:
+            return name
         plain = re.sub(r"^(?:docker\.io/)?(?:library/)?", "", name)
         if plain not in self.images:
             raise Refused(f"the image {plain}")
         return image_map().get(plain, plain)
 
-    def _create(self, request: Request) -> Request:
-        body = _only(_KEPT, request.body)
-        body["Image"] = self._image(str(json.loads(request.body)["Image"]))
-        body["Labels"] = {**(body.get("Labels") or {}), "chimera.run": RUN}
-        body["HostConfig"] = {
-            "NetworkMode": f"container:{self.container}",
-            "Memory": MEMORY,
-            "MemorySwap": MEMORY,
-            "PidsLimit": 1024,
-            "SecurityOpt": ["no-new-privileges"],
+    def _settings(self, request: Request) -> dict[str, Any]:
+        said = rules.read_body(request, rules.CREATE)
+        own = dict(label.removeprefix("--label=").split("=", 1) for label in own_labels())
+        own[LABEL] = self.label.partition("=")[2]
+        return {
+            **said,
+            "Image": self._image(said.get("Image", "")),
+            "Labels": {**rules.foreign_labels(said.get("Labels")), **own},
+            "HostConfig": {
+                "NetworkMode": f"container:{self.container}",
+                "Memory": MEMORY,
+                "MemorySwap": MEMORY,
+                "PidsLimit": PROCESSES,
+                "NanoCpus": min(PROCESSORS, os.cpu_count() or 1) * 10**9,
+                "SecurityOpt": ["no-new-privileges"],
+                "Ulimits": [{"Name": "core", "Soft": 0, "Hard": 0}],
+                "LogConfig": {"Type": "json-file", "Config": {"max-size": LOG_SIZE}},
+            },
         }
-        return _with_body(request, "/containers/create", body)
 
     # --- what comes back
 
-    def answered(self, request: Request, status: int, body: bytes) -> bytes:
+    def serve(self, client: socket.socket) -> None:
+        """One request a connection: what is not said does not have to be told apart."""
+        with self._held(client):
+            reader = Reader(client)
+            request = None
+            try:
+                client.settimeout(PATIENCE)
+                request = read_request(client, reader)
+                if request is not None:
+                    self._answer(client, reader, request)
+            except Malformed as why:
+                client.sendall(answer(400, {"message": f"not understood: {why}"}))
+            except Refused as why:
+                with contextlib.suppress(Malformed):  # who still writes does not read
+                    assert request is not None
+                    whole(request.body, BLOCK)
+                client.sendall(answer(403, {"message": f"not let through: {why}"}))
+            except NoAnswer as why:
+                client.sendall(answer(502, {"message": f"the engine does not answer: {why}"}))
+
+    @contextlib.contextmanager
+    def _held(self, *connections: socket.socket) -> Iterator[None]:
+        """Connections that end when the door is closed, if it is not so already."""
+        with self._changed:
+            if self._closing:
+                raise ConnectionAbortedError("the door is closed")
+            self._connections.update(connections)
+        try:
+            yield
+        finally:
+            with self._changed:
+                self._connections.difference_update(connections)
+
+    def _answer(self, client: socket.socket, reader: Reader, request: Request) -> None:
+        asked = self._own(rules.understood(request))
+        match asked.action:
+            case "ping":
+                text = "" if asked.method == "HEAD" else "OK"
+                client.sendall(answer(200, text, self.api()[2:], text=True))
+            case "none":
+                client.sendall(answer(200, []))
+            case "prune":  # there is nothing that could be
+                client.sendall(answer(200, {"SpaceReclaimed": 0}))
+            case "create":
+                client.sendall(self._create(self.admitted(request, asked)))
+            case "logs" | "attach" | "wait" | "fetch" | "begin":
+                self._stream(client, reader, self.admitted(request, asked))
+            case _:
+                admitted = self.admitted(request, asked)
+                with self._connected() as engine, self._held(engine):
+                    admitted.send(engine)
+                    client.sendall(self._shown(asked, read_answer(engine)))
+
+    def _create(self, admitted: Asked) -> bytes:
+        ports = sorted(admitted.json.pop("ExposedPorts", {}))  # the shared network has no own ones
+        with self._changed:
+            if self._closing:
+                raise Refused("the door is closed")
+            if len(self.made) - len(self.gone) + self._creating >= MOST_CONTAINERS:
+                raise Refused(f"more than {MOST_CONTAINERS} containers at once")
+            self._creating += 1
+        try:
+            with self._connected() as engine:
+                admitted.send(engine)
+                said = read_answer(engine)
+                body = said.json()
+                if said.status == 201:
+                    self.made[_id_in(body, "Id")] = ports
+        finally:
+            with self._changed:
+                self._creating -= 1
+                self._changed.notify_all()
+        return answer(said.status, body)
+
+    def _shown(self, asked: Understood, said: Answer) -> bytes:
         """The engine's answer as the tests see it."""
-        if status >= 300 or request.method not in ("GET", "POST"):
-            return body
-        path = request.path
-        if _CREATE.fullmatch(path):
-            asked = json.loads(request.body)
-            self.made[json.loads(body)["Id"]] = dict(asked.get("ExposedPorts") or {})
-        elif _USE.fullmatch(path) and path.endswith("/exec"):
-            self.executions.add(json.loads(body)["Id"])
-        elif _LIST.fullmatch(path):
-            return self._own_alone(path, body)
-        elif (found := _USE.fullmatch(path)) and found["what"] == "/json":
-            return self._seen(json.loads(body))
-        return body
+        body = said.json()
+        if asked.action == "remove" and said.status in (204, 404):
+            self.gone.add(asked.named["id"])
+        if said.status >= 300:
+            return answer(said.status, body)
+        match asked.action:
+            case "info":
+                body = {**rules.only(rules.INFO, body), "Labels": []}
+            case "version":
+                body = {**rules.only(rules.VERSION, body), "ApiVersion": self.api()[2:]}
+                body["MinAPIVersion"] = "{}.{}".format(*OLDEST_API)
+            case "image":
+                body = rules.shown_image(body, asked.named["image"])
+            case "list":
+                body = [rules.shown_row(each) for each in body if each["Id"] in self.made]
+            case "inspect":
+                self.digests.add(str(body.get("Image")))
+                body = rules.shown_container(body, self.made[asked.named["id"]])
+            case "result":
+                body = rules.shown_result(body)
+            case "execute":
+                self.executions.add(_id_in(body, "Id"))
+        return answer(said.status, body)
 
-    def _own_alone(self, path: str, body: bytes) -> bytes:
-        listed = json.loads(body)
-        if path.endswith("/containers/json"):
-            return json.dumps([each for each in listed if each["Id"] in self.made]).encode()
-        return b"[]"
+    def _stream(self, client: socket.socket, reader: Reader, admitted: Asked) -> None:
+        """The engine's bytes as they come; the tests' own only to a command they are connected to.
 
-    def _seen(self, container: Mapping[str, Any]) -> bytes:
-        """A container whose ports are published to the machine that the tests run on."""
-        exposed: dict[str, Any] = {port: {} for port in self.made[container["Id"]]}
-        ports = {
-            port: [{"HostIp": "127.0.0.1", "HostPort": port.partition("/")[0]}] for port in exposed
-        }
-        settings = {**container["NetworkSettings"], "Ports": ports, "IPAddress": "127.0.0.1"}
-        settings["Networks"] = {"bridge": {"IPAddress": "127.0.0.1", "Gateway": "127.0.0.1"}}
-        config = {**container["Config"], "ExposedPorts": exposed, "Hostname": "localhost"}
-        return json.dumps({**container, "NetworkSettings": settings, "Config": config}).encode()
+        On any other connection the engine would take further bytes for a request of its own.
+        """
+        with self._connected(limit=None) as engine, self._held(engine):
+            admitted.send(engine)
+            said = read_answer(engine)
+            client.settimeout(None)
+            client.sendall(said.head())
+            if said.status == 101:
+                threading.Thread(target=_carry, args=(reader, engine), daemon=True).start()
+            while block := said.reader.block():
+                client.sendall(block)
 
 
-def _only(keys: Collection[str], body: bytes) -> dict[str, Any]:
-    asked = json.loads(body)
-    return {key: asked[key] for key in keys if asked.get(key) is not None}
+def _place(asked: Understood) -> str:
+    """The beginning of the path of what a request names."""
+    if "exec" in asked.named:
+        return f"/exec/{asked.named['exec']}"
+    return f"/containers/{asked.named['id']}"
 
 
-def _with_body(request: Request, target: str, body: Mapping[str, Any]) -> Request:
-    text = json.dumps(body).encode()
-    return Request("POST", target, {**request.headers, "content-length": str(len(text))}, text)
+def _version(said: Any, key: str) -> tuple[int, int]:
+    found = re.fullmatch(r"([0-9]{1,3})\.([0-9]{1,3})", str(rules.only((key,), said).get(key)))
+    if found is None:
+        raise NoAnswer("it does not say which versions of its API it has")
+    return int(found[1]), int(found[2])
+
+
+def _id_in(said: Any, key: str) -> str:
+    name = str(rules.only((key,), said).get(key))
+    if not _ID.fullmatch(name):
+        raise NoAnswer("there is no id in what it says")
+    return name
+
+
+def _carry(reader: Reader, engine: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while block := reader.block():
+            engine.sendall(block)
+        engine.shutdown(socket.SHUT_WR)
 
 
 class _Server(socketserver.ThreadingMixIn, socketserver.UnixStreamServer):
     daemon_threads = True
+    request_queue_size = MOST_CONNECTIONS
 
+    def __init__(self, place: str, door: EngineDoor) -> None:
+        super().__init__(place, socketserver.BaseRequestHandler)
+        self._door = door
+        self._free = threading.BoundedSemaphore(MOST_CONNECTIONS)
 
-def _handler(door: EngineDoor) -> type[socketserver.BaseRequestHandler]:
-    class Handler(socketserver.BaseRequestHandler):
-        def handle(self) -> None:
+    def process_request(self, request: Any, client_address: Any) -> None:
+        if not self._free.acquire(blocking=False):
             with contextlib.suppress(OSError):
-                _serve(door, self.request)
-
-    return Handler
-
-
-def _serve(door: EngineDoor, client: socket.socket) -> None:
-    """One request a connection: what is not said does not have to be told apart."""
-    request = _read(client)
-    if request is None:
-        return
-    try:
-        admitted = door.admitted(request)
-    except (Refused, ValueError, KeyError, TypeError, AttributeError) as reason:
-        text = json.dumps({"message": f"not let through: {reason}"}).encode()
-        client.sendall(_head(403, len(text)) + text)
-        return
-    hijacked = _EXEC.fullmatch(request.path) and "upgrade" in admitted.headers
-    admitted.headers["connection"] = "Upgrade" if hijacked else "close"
-    with socket.socket(socket.AF_UNIX) as engine:
-        engine.connect(door.engine)
-        engine.sendall(admitted.bytes())
-        if request.path.endswith(STREAMED):
-            _stream(client, engine)
+                request.sendall(answer(503, {"message": "not let through: too many connections"}))
+            self.shutdown_request(request)
             return
-        status, body = _whole(engine)
-        body = door.answered(request, status, body)
-        client.sendall(_head(status, len(body)) + body)
+        super().process_request(request, client_address)
 
+    def finish_request(self, request: Any, client_address: Any) -> None:
+        try:
+            with contextlib.suppress(OSError):  # one of the two has gone, or the door is closed
+                self._door.serve(request)
+        finally:
+            self._free.release()
 
-def _read(client: socket.socket) -> Request | None:
-    data = b""
-    while b"\r\n\r\n" not in data:
-        block = client.recv(65536)
-        data += block
-        if not block or len(data) > MOST_HEAD:
-            return None
-    head, _, body = data.partition(b"\r\n\r\n")
-    if re.search(rb"[\x00-\x09\x0b\x0c\x0e-\x1f]|(?<!\r)\n|\r(?!\n)", head):
-        return None  # the engine would read another request in it than the door
-    first, *lines = head.decode("latin-1").split("\r\n")
-    method, target, _ = first.split(" ", 2)
-    headers = {name.strip().lower(): value.strip() for name, _, value in
-               (line.partition(":") for line in lines)}  # fmt: skip
-    stream = client.makefile("rb")
-    if headers.pop("transfer-encoding", "").lower() == "chunked":
-        body = _chunks(_Joined(body, stream))
-        headers["content-length"] = str(len(body))
-    length = int(headers.get("content-length", "0"))
-    if length > MOST_BODY:
-        return None
-    while len(body) < length and (block := stream.read(min(65536, length - len(body)))):
-        body += block
-    return Request(method, target, headers, body[:length])
-
-
-class _Joined:
-    """What was read already, then what is still to come."""
-
-    def __init__(self, first: bytes, rest: Any) -> None:
-        self._first, self._rest = first, rest
-
-    def read(self, count: int) -> bytes:
-        found, self._first = self._first[:count], self._first[count:]
-        while len(found) < count and (block := self._rest.read(count - len(found))):
-            found += block
-        return found
-
-    def readline(self) -> bytes:
-        line = b""
-        while not line.endswith(b"\n") and (byte := self.read(1)):
-            line += byte
-        return line
-
-
-def _chunks(stream: _Joined) -> bytes:
-    body = b""
-    while (size := int(stream.readline().partition(b";")[0] or b"0", 16)) > 0:
-        body += stream.read(size)
-        stream.read(2)
-        if len(body) > MOST_BODY:
-            break
-    return body
-
-
-def _whole(engine: socket.socket) -> tuple[int, bytes]:
-    """Status and body of an answer after which the engine closes."""
-    stream = engine.makefile("rb")
-    status = int(stream.readline().split()[1])
-    headers: dict[str, str] = {}
-    while line := stream.readline().strip():
-        name, _, value = line.decode("latin-1").partition(":")
-        headers[name.lower()] = value.strip()
-    if headers.get("transfer-encoding") == "chunked":
-        return status, _chunks(_Joined(b"", stream))
-    return status, stream.read(MOST_BODY)
-
-
-def _head(status: int, length: int) -> bytes:
-    return (
-        f"HTTP/1.1 {status} X\r\nContent-Type: application/json\r\nContent-Length: {length}\r\n"
-        "Api-Version: 1.41\r\nDocker-Experimental: false\r\nOstype: linux\r\n"
-        "Connection: close\r\n\r\n"
-    ).encode()
-
-
-def _stream(client: socket.socket, engine: socket.socket) -> None:
-    """The engine's bytes as they come; the tests' own only to a command they are connected to.
-
-    On any other connection the engine would take further bytes for a request of its own.
-    """
-    head = b""
-    while b"\r\n\r\n" not in head and (block := engine.recv(65536)):
-        head += block
-    client.sendall(head)
-    if head.startswith(b"HTTP/1.1 101 "):
-        threading.Thread(target=_carry, args=(client, engine), daemon=True).start()
-    while block := engine.recv(65536):
-        client.sendall(block)
-
-
-def _carry(client: socket.socket, engine: socket.socket) -> None:
-    with contextlib.suppress(OSError):
-        while block := client.recv(65536):
-            engine.sendall(block)
-        engine.shutdown(socket.SHUT_WR)
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Say nothing: a client could fill the terminal."""

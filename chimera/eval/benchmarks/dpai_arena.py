@@ -336,7 +336,8 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
         else:
             keep_on = ("-fae", "-Dmaven.test.failure.ignore=false")
             line = maven.command([*goals, *keep_on], arguments=task["test_args"])
-        return maven.run_build(env, line, timeout=self.settings.test_timeout)
+        with containers.engine_for(env):
+            return maven.run_build(env, line, timeout=self.settings.test_timeout)
 
     def _measure(self, task: ArenaTask, env: Machine) -> Any:
         if task["track"] == "coverage":

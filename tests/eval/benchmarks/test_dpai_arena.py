@@ -7,9 +7,14 @@ from pathlib import Path
 
 import pytest
 
-from chimera.environments.engine_door import EngineDoor, Refused, Request
+from chimera.environments.base import EnvironmentSpec
+from chimera.environments.docker import DockerEnvironment
+from chimera.environments.engine_door import DOOR, SOCKET, EngineDoor
+from chimera.environments.engine_rules import Refused, understood
+from chimera.environments.engine_wire import Request
 from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
+from chimera.environments.wrapped import WrappedMachine
 from chimera.errors import DatasetError, GraderError, UsageError
 from chimera.eval.benchmarks._dpai_arena import containers
 from chimera.eval.benchmarks._dpai_arena.ee_bench import criteria
@@ -78,6 +83,7 @@ def test_what_is_no_image_is_named(name):
     [
         (NO_ENGINE, "did not get one;"),
         ('{"message": "not let through: the image redis:7"}', "not in test_images: redis:7;"),
+        ("not let through: more than 8 containers at once", "start more than 8 containers at"),
         ("[ERROR] Tests run: 3, Failures: 1", ""),
         ("not let through: POST /build", ""),
     ],
@@ -90,13 +96,37 @@ def test_tests_that_got_no_container(output, why):
 
 
 def test_the_door_says_which_image_it_was_not_told_of(tmp_path):
-    door = EngineDoor(["postgres:17"], tmp_path / "door", container="c0ffee")
+    door = EngineDoor(["postgres:17"], tmp_path, "c0ffee", engine="/nowhere")
     asked = json.dumps({"Image": "docker.io/library/redis:7"}).encode()
+    request = Request("POST", "/containers/create", [asked])
 
     with pytest.raises(Refused) as refused:
-        door.admitted(Request("POST", "/containers/create", {}, asked))
+        door.admitted(request, understood(request))
 
     assert "not in test_images: redis:7;" in containers.lacking(f"not let through: {refused.value}")
+
+
+def test_the_door_is_open_while_tests_run_and_never_for_an_agent(docker_image):
+    def start(mounts, variables):
+        return DockerEnvironment.start(
+            EnvironmentSpec(image=docker_image, mounts=mounts, variables=variables)
+        )
+
+    with containers.opened([docker_image], start) as env:
+        seen = [env.run_command(["ls", DOOR]).output.strip()]
+        for _ in range(2):
+            with containers.engine_for(WrappedMachine(env)):
+                seen.append(env.run_command(["ls", DOOR]).output.strip())
+            seen.append(env.run_command(["ls", DOOR]).output.strip())
+        place = env._place
+
+    assert seen == ["", SOCKET, "", SOCKET, ""]
+    assert not place.exists()
+
+
+def test_a_machine_without_a_door_runs_its_tests(local_env):
+    with containers.engine_for(local_env):
+        assert local_env.run_command(["true"]).success
 
 
 class NoEngine(DPAIArena):
