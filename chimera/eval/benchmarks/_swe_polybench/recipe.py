@@ -123,7 +123,10 @@ def _take_home(env: Machine, place: Path) -> None:
     there = env.run_command(["ls", "-A", HOME]).stdout.decode().split("\n")
     for name in LEFT_IN_HOME:
         if name in there:
-            env.copy_out(f"{HOME}/{name}", place / name)
+            try:
+                env.copy_out(f"{HOME}/{name}", place / name)
+            except FileNotFoundError as error:  # a link that leads out of the home
+                raise EnvironmentFault(f"what the Dockerfile's steps left: {error}") from None
 
 
 def _steps(dockerfile: str) -> Iterator[tuple[str, str]]:

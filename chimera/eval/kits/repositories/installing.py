@@ -19,6 +19,7 @@ from typing import Self
 
 from chimera.environments.base import EnvironmentSpec, ResourceLimits
 from chimera.environments.bubblewrap import BubblewrapEnvironment, search_path
+from chimera.errors import EnvironmentFault
 from chimera.eval.kits.repositories.step_limits import seconds_for_step
 from chimera.programs import clean_variables, python_with_pip
 from chimera.text import log_end
@@ -81,7 +82,7 @@ class Installer:
         return self
 
     def __exit__(self, *_: object) -> None:
-        shutil.rmtree(self.scratch)
+        shutil.rmtree(self.scratch, ignore_errors=True)
 
     def variables(self) -> dict[str, str]:
         return {
@@ -123,7 +124,7 @@ class ConfinedInstaller(Installer):
 
     def __init__(self, folder: Path, shown: Iterable[Path] = ()) -> None:
         super().__init__(folder)
-        places = [*shown, *_named_places(_settings())]
+        places = [*shown, *_named_places({**clean_variables(), **_settings()})]
         mounts = {
             str(place): str(place)
             for place in places
@@ -139,7 +140,7 @@ class ConfinedInstaller(Installer):
         made = self.env.run_command(["mkdir", str(self.scratch)])
         if not made.success:
             self.env.close()
-            raise OSError(f"{self.folder} cannot be written in bubblewrap: {made.output}")
+            raise EnvironmentFault(f"{self.folder} is not writable in bubblewrap: {made.output}")
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -187,19 +188,21 @@ def _below(folder: Path) -> Iterable[Path]:
             yield from _below(entry)
 
 
-@cache
 def _settings() -> Mapping[str, str]:
     """Where packages come from, as pip's files and variables and uv's say it."""
     found = {f"PIP_{name}": value for name, value in _files_of_pip().items() if name in _PIP}
     found |= clean_variables(*(f"PIP_{name}" for name in _PIP), *_UV)
     found = {name: found[name] for name in found if name.startswith(("PIP_", "UV_", "SSL_"))}
     shared = {uv: found[pip] for pip, uv in _SHARED.items() if pip in found}
+    if "UV_FIND_LINKS" in shared:  # words for pip, a list with commas for uv
+        shared["UV_FIND_LINKS"] = ",".join(shared["UV_FIND_LINKS"].split())
     for file in (Path("~/.config/uv/uv.toml").expanduser(), Path("/etc/uv/uv.toml")):
         if file.is_file():
             found.setdefault("UV_CONFIG_FILE", str(file))
     return {**shared, **found}
 
 
+@cache
 def _files_of_pip() -> dict[str, str]:
     """Setting → value, of pip's configuration files."""
     python = python_with_pip()
@@ -214,5 +217,5 @@ def _files_of_pip() -> dict[str, str]:
 
 
 def _named_places(settings: Mapping[str, str]) -> list[Path]:
-    named = [word for name in _PLACES for word in settings.get(name, "").split()]
+    named = [word for name in _PLACES for word in re.split(r"[\s,]+", settings.get(name, ""))]
     return [Path(word) for word in named if word.startswith("/") and Path(word).exists()]

@@ -340,7 +340,7 @@ def committed(tree: Path) -> str:
     remove_repositories(tree)
     repository = tree / ".git"
     for command in (
-        ("init", "--quiet", "--initial-branch=main", "--template="),
+        ("init", "--quiet", "--initial-branch=main"),
         ("add", "--all", "--force"),
         ("commit", "--quiet", "--no-verify", "--message=base"),
         # one file instead of thousands; what could be won by comparing takes longer than it saves
@@ -348,7 +348,6 @@ def committed(tree: Path) -> str:
     ):
         _git(tree, *command, repository=repository)
     exclude = "\n".join(["__pycache__", "*.pyc", ".pytest_cache", ".hypothesis", "node_modules"])
-    (repository / "info").mkdir(exist_ok=True)
     (repository / "info" / "exclude").write_text(exclude + "\n")
     return _git(tree, "rev-parse", "HEAD", repository=repository).strip()
 

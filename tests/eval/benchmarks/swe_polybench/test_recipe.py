@@ -162,7 +162,7 @@ HOOK = "printf '#!/bin/sh\\nenv > {mark}\\n' > {hook} && chmod +x {hook}"
 def test_a_step_leaves_nothing_that_runs_on_this_machine(tmp_path, code, require, step):
     require("bwrap", "git")
     mark = tmp_path / "mark"
-    recipe = Recipe(f"FROM x\nRUN mkdir -p .git/hooks; {step.format(mark=mark)}\nRUN echo b > file")
+    recipe = Recipe(f"FROM x\nRUN {step.format(mark=mark)}\nRUN echo b > file")
 
     made = recipe.prepared(code(file="a\n"), StartBackend("bubblewrap"))
 
@@ -213,3 +213,11 @@ def test_an_images_recipe_is_not_written_through_a_link(tmp_path, code):
 
     assert victim.read_text() == "mine\n"
     assert (place / "Dockerfile").read_text().startswith("FROM x\n")
+
+
+def test_a_home_that_leads_to_this_machine_is_not_mounted(tmp_path, code, require):
+    require("bwrap", "git")
+    recipe = Recipe(f"FROM x\nRUN ln -s {tmp_path} ~/.m2\n")
+
+    with pytest.raises(EnvironmentFault, match=r"\.m2 is not there, or is neither"):
+        recipe.prepared(code(file="a\n"), StartBackend("bubblewrap"))

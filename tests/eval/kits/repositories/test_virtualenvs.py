@@ -15,7 +15,7 @@ from chimera.cache import made_once, write_atomically
 from chimera.environments.bubblewrap import BubblewrapEnvironment
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.kits.repositories.benchmark import PythonOptions
-from chimera.eval.kits.repositories.installing import _settings, installer, named_packages
+from chimera.eval.kits.repositories.installing import installer, named_packages
 from chimera.eval.kits.repositories.package_index import source_distribution
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import (
@@ -177,9 +177,7 @@ def spy(tmp_path, monkeypatch):
             member.size = len(content)
             archive.addfile(member, io.BytesIO(content))
     monkeypatch.setenv("PIP_FIND_LINKS", f"{files} {os.environ.get('PIP_FIND_LINKS', '')}")
-    _settings.cache_clear()
-    yield mark
-    _settings.cache_clear()
+    return mark
 
 
 def test_set_up_scripts_see_no_keys_and_nothing_else_where_they_are_confined(installing, spy):
