@@ -199,8 +199,16 @@ def package_archives(requirement: str, folder: Path, *, hashes: Sequence[str] = 
     with tempfile.NamedTemporaryFile("w", suffix=".txt") as wanted:
         wanted.write(" ".join([requirement, *(f"--hash=sha256:{each}" for each in hashes)]) + "\n")
         wanted.flush()
-        command = [python, "-m", "pip", "download", "--no-deps", "--disable-pip-version-check"]
-        command += ["--dest", str(folder), "--requirement", wanted.name]
+        command = [
+            python,
+            "-I",
+            "-m",
+            "pip",
+            "download",
+            "--no-deps",
+            "--disable-pip-version-check",
+        ]
+        command += ["--dest", str(folder.absolute()), "--requirement", wanted.name]
         try:
             done = subprocess.run(
                 command,
@@ -208,6 +216,7 @@ def package_archives(requirement: str, folder: Path, *, hashes: Sequence[str] = 
                 stdout=sys.stderr.fileno() if sys.stderr.isatty() else subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 timeout=PACKAGE_SECONDS,
+                cwd="/",
                 check=False,
             )
         except (OSError, subprocess.TimeoutExpired) as error:

@@ -9,11 +9,17 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from functools import cache
-from importlib.util import find_spec
 from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
 _QUESTIONS = {"go": "version", "tmux": "-V"}
+#: What a program that deals with strangers' code is told of this machine: no keys.
+_PASSED = (
+    "PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR",
+    "REQUESTS_CA_BUNDLE", "CURL_CA_BUNDLE",
+    *(f"{kind}_proxy" for kind in ("http", "https", "all", "no")),
+    *(f"{kind}_PROXY" for kind in ("HTTP", "HTTPS", "ALL", "NO")),
+)  # fmt: skip
 #: A browser's first start reads hundreds of megabytes, which takes a busy disk a minute.
 PATIENCE_SECONDS = 180.0
 
@@ -47,11 +53,17 @@ def why_unusable(program: str) -> str:
     return f"exits with code {done.returncode} when asked {question}: {said[-300:]}"
 
 
+def clean_variables(*further: str) -> dict[str, str]:
+    """Of this process's variables those that say where things are and how the network is reached,
+    and `further` ones: an environment for programs that meet what strangers wrote."""
+    return {name: os.environ[name] for name in (*_PASSED, *further) if name in os.environ}
+
+
 @cache
 def python_with_pip() -> str | None:
     """A Python that has pip: this one, the one it was made from (uv makes environments without
     pip), or one that lies beside a pip on the PATH; None when there is none."""
-    if find_spec("pip"):
+    if _has_pip(sys.executable):
         return sys.executable
     here = "python{}.{}".format(*sys.version_info[:2])
     beside = [Path(found).parent for found in map(shutil.which, ("pip", "pip3")) if found]
@@ -60,9 +72,11 @@ def python_with_pip() -> str | None:
 
 
 def _has_pip(python: str) -> bool:
-    asked = [python, "-m", "pip", "--version"]
+    asked = [python, "-I", "-m", "pip", "--version"]
     try:
-        done = subprocess.run(asked, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+        done = subprocess.run(
+            asked, capture_output=True, timeout=PATIENCE_SECONDS, check=False, cwd="/"
+        )
     except (OSError, subprocess.TimeoutExpired):
         return False
     return done.returncode == 0

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from chimera.programs import usable, why_unusable
+from chimera.programs import clean_variables, python_with_pip, usable, why_unusable
 
 
 @pytest.mark.parametrize(
@@ -52,3 +52,28 @@ def test_pip_is_found_beside_an_environment_without_any(tmp_path: Path):
 
     assert found != str(command[0])
     assert subprocess.run([found, "-m", "pip", "--version"], check=False).returncode == 0
+
+
+def test_pip_is_not_taken_from_the_working_directory(tmp_path, monkeypatch):
+    mark = tmp_path / "mark"
+    (tmp_path / "pip").mkdir()
+    (tmp_path / "pip/__init__.py").touch()
+    (tmp_path / "pip/__main__.py").write_text(f"open({str(mark)!r}, 'w')")
+    monkeypatch.chdir(tmp_path)
+    monkeypatch.syspath_prepend(str(tmp_path))
+    python_with_pip.cache_clear()
+
+    found = python_with_pip()
+
+    python_with_pip.cache_clear()
+    assert found is None or Path(found).exists()
+    assert not mark.exists()
+
+
+def test_keys_are_not_handed_on(monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-x")
+    monkeypatch.setenv("https_proxy", "http://proxy")
+    monkeypatch.setenv("OWN", "x")
+
+    assert "OPENAI_API_KEY" not in clean_variables()
+    assert {"https_proxy", "OWN", "PATH"} <= clean_variables("OWN").keys()

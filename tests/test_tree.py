@@ -175,3 +175,53 @@ def test_records_name_no_place_on_a_machine():
     ]
 
     assert named == []
+
+
+#: Where `git` stands in lists of words that are no command of this machine.
+NO_COMMANDS = {"chimera.eval.kits.repositories.images"}  # packages of an image
+
+
+def starts_git(node: ast.AST) -> bool:
+    """Whether a node makes a command line of git, or looks for the program."""
+    if isinstance(node, ast.List | ast.Tuple):
+        first = node.elts[:1]
+    elif isinstance(node, ast.Call) and ast.unparse(node.func).rpartition(".")[2] in (
+        "which", "usable", "run", "Popen", "call", "check_call", "check_output", "system",
+    ):  # fmt: skip
+        first = node.args[:1]
+    else:
+        return False
+    words = [each.value for each in first if isinstance(each, ast.Constant)]
+    return any(isinstance(word, str) and word.split()[:1] == ["git"] for word in words)
+
+
+def test_git_is_started_on_this_machine_in_one_way_only():
+    """Modules that start no program write such words for machines where strangers' code runs."""
+    assert starts_git(ast.parse("run(['git', 'x'])", mode="eval").body.args[0])
+    starting = [
+        name
+        for name, file in modules().items()
+        if "import subprocess" in file.read_text("utf-8") and name not in NO_COMMANDS
+    ]
+    found = {name for name in starting if any(map(starts_git, ast.walk(tree(name))))}
+    assert found == {"chimera.git"}
+
+
+def modules_by_name(module: str) -> Iterator[str]:
+    """The command lines of a module that start Python with `-m` and a name."""
+    for node in ast.walk(tree(module)):
+        if isinstance(node, ast.List | ast.Tuple):
+            words = [e.value if isinstance(e, ast.Constant) else "…" for e in node.elts]
+            for index in (i for i, word in enumerate(words) if word == "-m" and i):
+                python = ast.unparse(node.elts[0])
+                starts = "python" in python or "sys.executable" in python
+                if starts and not {"-I", "-P"} & {*words[:index]}:
+                    yield ast.unparse(node)
+
+
+def test_python_starts_no_module_of_the_working_directory():
+    found = {name: list(modules_by_name(name)) for name in modules()}
+    assert {name for name, lines in found.items() if lines} == {
+        "chimera.environments.testing",  # inside, where the working directory is what is tested
+        "chimera.eval.kits.repositories.programs.build_project",  # inside too
+    }

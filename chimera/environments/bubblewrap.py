@@ -49,7 +49,9 @@ class BubblewrapEnvironment(SupervisedEnvironment):
     name = "bubblewrap"
     capabilities = frozenset({"commands", "confined", "network"})
 
-    def __init__(self, spec: EnvironmentSpec) -> None:
+    def __init__(self, spec: EnvironmentSpec, *, writable: Sequence[str] = ()) -> None:
+        """`writable` are directories of this machine that become the agent's: what is to be made
+        there by others' programs is."""
         self.workdir = spec.workdir or WORKDIR
         if not self.workdir.startswith("/"):
             raise UsageError(f"the working directory must be an absolute path: {self.workdir}")
@@ -62,15 +64,14 @@ class BubblewrapEnvironment(SupervisedEnvironment):
         }
         super().__init__(spec, {**variables, **spec.variables})
         try:
+            agents = (self.workdir, HOME, "/tmp", "/dev/shm", *writable)
             with _system_calls() as (options, descriptors):
                 self._launch(
-                    [*confined_command(spec, self.workdir), *options, "--"],
+                    [*confined_command(spec, self.workdir, writable), *options, "--"],
                     python(),
                     INSIDE_GUEST,
                     processes=self.limits.processes,
-                    become=(USER, (self.workdir, HOME, "/tmp", "/dev/shm"))
-                    if privileged()
-                    else None,
+                    become=(USER, agents) if privileged() else None,
                     descriptors=descriptors,
                 )
         except BaseException:
@@ -119,7 +120,9 @@ def can_disable_nesting() -> bool:
 COVERED = ("sys", "sysrq-trigger", "irq", "bus", "fs", "acpi", "scsi", "driver", "mtrr", "tty")
 
 
-def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
+def confined_command(
+    spec: EnvironmentSpec, workdir: str, writable: Sequence[str] = ()
+) -> list[str]:
     """The bwrap command line, whose options may go on."""
     arguments = bwrap("--as-pid-1", "--hostname", "chimera", network=spec.network)
     arguments += identity()
@@ -128,17 +131,18 @@ def confined_command(spec: EnvironmentSpec, workdir: str) -> list[str]:
     for name in COVERED:
         arguments += ["--ro-bind-try", f"/proc/{name}", f"/proc/{name}"]
     storage = spec.limits.disk_bytes or STORAGE
-    for writable, share in ((workdir, 2), ("/tmp", 4), (HOME, 8), ("/dev/shm", 8)):
-        arguments += ["--size", str(storage // share), "--tmpfs", writable]
+    for place, share in ((workdir, 2), ("/tmp", 4), (HOME, 8), ("/dev/shm", 8)):
+        arguments += ["--size", str(storage // share), "--tmpfs", place]
     if spec.network:
         resolver = Path("/etc/resolv.conf").resolve()
         arguments += ["--ro-bind-try", str(resolver), "/etc/resolv.conf"]
-    for source, target in spec.mounts.items():
+    shown = [("--ro-bind", source, target) for source, target in spec.mounts.items()]
+    for kind, source, target in (*shown, *(("--bind", place, place) for place in writable)):
         check_mount(Path(source))
         inside = target if target.startswith("/") else f"{workdir}/{target}"
         if inside.startswith("/var/tmp/"):  # bwrap makes nothing behind a link
             inside = inside.removeprefix("/var")
-        arguments += ["--ro-bind", source, inside]
+        arguments += [kind, source, inside]
     arguments += ["--ro-bind", str(GUEST), INSIDE_GUEST, "--remount-ro", "/"]
     return [*with_open_parents(arguments), "--chdir", workdir]
 
@@ -173,7 +177,7 @@ def check_mount(source: Path) -> None:
 
 def with_open_parents(arguments: list[str]) -> list[str]:
     """The same mounts, with directories on the way to them that everybody may pass."""
-    lengths = {"--tmpfs": 1, "--symlink": 2, "--ro-bind": 2, "--ro-bind-try": 2}
+    lengths = {"--tmpfs": 1, "--symlink": 2, "--bind": 2, "--ro-bind": 2, "--ro-bind-try": 2}
     done: list[str] = []
     made: set[str] = set()
     for index, word in enumerate(arguments):

@@ -2,9 +2,7 @@
 
 from __future__ import annotations
 
-import os
 import re
-import shutil
 import socket
 import subprocess
 import tempfile
@@ -15,6 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 from chimera.errors import EnvironmentFault
+from chimera.git import git_command, git_variables
 
 if TYPE_CHECKING:
     from chimera.environments.base import Machine
@@ -39,21 +38,17 @@ def with_clones(dockerfile: str) -> str:
 @contextmanager
 def served(clones: Path) -> Iterator[Mapping[str, str]]:
     """Serve OWNER/NAME below `clones` to this machine alone; what makes git ask there."""
-    program = shutil.which("git")
-    if program is None:
-        raise EnvironmentFault("clones cannot be served: git is not installed")
     with tempfile.TemporaryDirectory() as empty, socket.socket() as reserved:
         reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         reserved.bind(("127.0.0.1", 0))
         port = reserved.getsockname()[1]
         reserved.close()
-        settings = ("uploadpack.allowAnySHA1InWant=true", "safe.directory=*")
+        command = git_command("-c", "uploadpack.allowAnySHA1InWant=true", "daemon")
         daemon = subprocess.Popen(
-            [program, *(word for text in settings for word in ("-c", text)), "daemon",
-             "--reuseaddr", "--export-all", "--listen=127.0.0.1", f"--port={port}",
+            [*command, "--reuseaddr", "--export-all", "--listen=127.0.0.1", f"--port={port}",
              f"--base-path={_by_every_name(clones.expanduser().resolve(), Path(empty))}"],
             stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-            cwd=empty, env={"PATH": os.environ.get("PATH", ""), "HOME": empty},
+            cwd=empty, env={**git_variables(Path(empty)), "HOME": empty},
         )  # fmt: skip
         try:
             _answers(port, daemon)

@@ -119,7 +119,7 @@ def _start_server() -> LocalServer:
         "key": secrets.token_urlsafe(24),
     }
     process = subprocess.Popen(
-        [sys.executable, "-m", "chimera.providers.local_server"],
+        [sys.executable, "-P", "-m", "chimera.providers.local_server"],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,

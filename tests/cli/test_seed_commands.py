@@ -163,7 +163,8 @@ class Hub(BaseHTTPRequestHandler):
     NAME, COMMIT = "data/lite-00000-of-00001.jsonl", "c" * 40
     CONTENT = json.dumps(
         {
-            "instance_id": "a__b.lv1", "repo": "a/b", "base_commit": "1", "problem_statement": "p",
+            "instance_id": "a__b.lv1", "repo": "a/b", "base_commit": "1" * 40,
+            "problem_statement": "p",
             "patch": "", "test_patch": "", "FAIL_TO_PASS": ["t.py"], "PASS_TO_PASS": [],
         }
     ).encode()  # fmt: skip

@@ -201,6 +201,7 @@ class Pip(Recipe):
     def _make(self, place: Path) -> None:
         words = [
             python_with_pip() or sys.executable,
+            "-I",
             "-m",
             "pip",
             "--disable-pip-version-check",

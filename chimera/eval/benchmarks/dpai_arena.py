@@ -35,6 +35,7 @@ from chimera.eval.kits.repositories.benchmark import (
     Reference,
     RepositoryOptions,
 )
+from chimera.eval.kits.repositories.row_fields import commit_of_row, repository_of_row
 from chimera.eval.kits.repositories.source import (
     BaseTree,
     GitRepository,
@@ -160,8 +161,8 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             prompt=prompt,
             metadata={"track": track, "official": track == "issue-to-patch"},
             track=track,
-            repo=str(row.get("repo") or "").removesuffix(".git"),
-            base_commit=str(row.get("base_commit") or ""),
+            repo=repository_of_row(row).removesuffix(".git") if row.get("repo") else "",
+            base_commit=commit_of_row(row) if row.get("base_commit") else "",
             patch=str(row.get("patch") or ""),
             test_patch=str(row.get("test_patch") or ""),
             fail_to_pass=list(test_ids(row.get("FAIL_TO_PASS") or [])),

@@ -21,6 +21,7 @@ from chimera.eval.kits.patches.apply import Chain, apply_submission
 from chimera.eval.kits.reports.report import FAILING, PASSING, Status
 from chimera.eval.kits.repositories import checkout
 from chimera.eval.kits.repositories.benchmark import PatchBenchmark, PythonOptions, Reference
+from chimera.eval.kits.repositories.row_fields import commit_of_row, repository_of_row
 from chimera.eval.kits.repositories.source import (
     FirstToBeHad,
     GitRepository,
@@ -146,14 +147,16 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
                 f"{instance}: the row has a statement but no patches; it cannot be run"
             )
         settings = _settings(row.get("repo_settings"))
-        release = _release(str(row["repo"]), str(row.get("base_commit") or "")) if draft else None
+        repo = repository_of_row(row)
+        commit = commit_of_row(row) if row.get("base_commit") else ""
+        release = _release(repo, commit) if draft else None
         files = row.get("test_files") if draft else test_ids(row["FAIL_TO_PASS"])
         return FeatureTask(
             id=instance,
             prompt=str(row["problem_statement"]),
-            metadata={"level": level, "repo": str(row["repo"]), "draft": draft},
-            repo=str(row["repo"]),
-            base_commit=str(row.get("base_commit") or ""),
+            metadata={"level": level, "repo": repo, "draft": draft},
+            repo=repo,
+            base_commit=commit,
             level=level,
             start_patch=str(row["start_patch"] if draft else row["patch"]),
             gold=str(row["patch"]) if draft else _official_gold(row, level),
@@ -162,7 +165,7 @@ class FeatureBench(PatchBenchmark[FeatureTask]):
             fail_to_pass=list(files or ()),
             pass_to_pass=[] if draft else list(test_ids(row.get("PASS_TO_PASS") or [])),
             image=str(row.get("image_name") or row.get("instance_image") or ""),
-            test_command=_command(str(row["repo"]), settings, draft),
+            test_command=_command(repo, settings, draft),
             timeout=float(settings.get("timeout_run", 600)),
             timeout_one=None if draft else int(settings.get("timeout_one", 10)),
             python=str(row.get("python") or (release.python if release else "")),

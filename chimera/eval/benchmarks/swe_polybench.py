@@ -27,6 +27,11 @@ from chimera.eval.kits.repositories.benchmark import (
     Reference,
     RepositoryOptions,
 )
+from chimera.eval.kits.repositories.row_fields import (
+    commit_of_row,
+    id_of_row,
+    repository_of_row,
+)
 from chimera.eval.kits.repositories.source import (
     Directory,
     GitRepository,
@@ -151,17 +156,17 @@ class SWEPolyBench(PatchBenchmark[PolyBenchTask]):
             raise DatasetError(f"{row['instance_id']}: language {row['language']!r} is not known")
         if self.settings.language not in (None, language):
             return None
-        repo = str(row["repo"])
+        repo = repository_of_row(row)
         statement = str(row["problem_statement"])
         return PolyBenchTask(
-            id=str(row["instance_id"]),
+            id=id_of_row(row),
             prompt=PROMPT.format(
                 root=TESTBED, language=row["language"], repo=repo, statement=statement
             ),
             metadata={"language": language, "category": row.get("task_category"), "repo": repo},
             repo=repo,
             language=language,
-            base_commit=str(row["base_commit"]),
+            base_commit=commit_of_row(row),
             patch=str(row["patch"]),
             test_patch=str(row["test_patch"]),
             dockerfile=str(row.get("Dockerfile") or ""),

@@ -223,7 +223,7 @@ def test_datapoint_folders_are_read(tmp_path):
     (place / "verify").mkdir()
     (place / "eval" / "test_patch.diff").write_text("tests\n")
     (place / "verify" / "patch.diff").write_text("gold\n")
-    point = {"repo": "dpaia/shop", "base_commit": "c", "problem_statement": "Do it.",
+    point = {"repo": "dpaia/shop", "base_commit": "c" * 40, "problem_statement": "Do it.",
              "language": "java", "build_system": "maven",
              "expected": {"fail_to_pass": ["c.T#a"], "pass_to_pass": ["*"]}}  # fmt: skip
     (place / "datapoint.json").write_text(json.dumps(point))

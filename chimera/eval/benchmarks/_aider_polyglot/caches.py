@@ -88,8 +88,8 @@ def prepare(language: str) -> Path:
 
 
 def _python(place: Path) -> None:
-    _run([sys.executable, "-m", "venv", "--clear", str(place / "venv")], place)
-    pip = [str(place / "venv/bin/python"), "-m", "pip", "install", "--quiet"]
+    _run([sys.executable, "-I", "-m", "venv", "--clear", str(place / "venv")], place)
+    pip = [str(place / "venv/bin/python"), "-I", "-m", "pip", "install", "--quiet"]
     _run([*pip, "--disable-pip-version-check", PYTEST], place)
 
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import re
 import shutil
-import subprocess
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -16,8 +15,9 @@ from chimera.errors import EnvironmentFault
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._swe_polybench.nodes import NVM, nvm_directory, versions_in
 from chimera.eval.kits.repositories import checkout
-from chimera.eval.kits.repositories.source import BaseTree
+from chimera.eval.kits.repositories.source import BaseTree, committed
 from chimera.eval.kits.repositories.virtualenvs import TESTBED
+from chimera.foreign_trees import write_inside
 from chimera.text import log_end
 
 STEP_SECONDS = 1800.0
@@ -67,7 +67,9 @@ class Recipe:
         commands = [step for kind, step in _steps(self.dockerfile) if kind == "RUN"]
         if not commands:
             return Prepared(tree, self.mounts())
-        named = digest("recipe", 3, tree.commit, commands, sorted(self.mounts()))
+        variables = {**self.variables(), **PIP, **_trust()}
+        mounts = sorted(self.mounts().items())
+        named = digest("recipe", 4, tree.commit, commands, variables, mounts)
         place = made_once("recipes", named, lambda place: self._build(tree, commands, start, place))
         built = BaseTree(place / "tree", (place / "commit").read_text().strip(), tree.exact)
         left = {str(kept): f"{HOME}/{kept.name}" for kept in sorted((place / "home").iterdir())}
@@ -96,7 +98,8 @@ class Recipe:
                     )
             env.copy_out(TESTBED, place / "tree")
             _take_home(env, place / "home")
-        (place / "commit").write_text(_committed(place / "tree"))
+        # what was installed is part of the base, so that a submission's changes are told from it
+        (place / "commit").write_text(committed(place / "tree"))
 
     def context(self, tree: BaseTree) -> Path:
         """The directory that Docker builds the row's image from, its history hidden at the end."""
@@ -106,7 +109,7 @@ class Recipe:
         def make(place: Path) -> None:
             ignore = shutil.ignore_patterns(".dockerignore")
             shutil.copytree(tree.path, place, symlinks=True, dirs_exist_ok=True, ignore=ignore)
-            (place / "Dockerfile").write_text(dockerfile, "utf-8")
+            write_inside(place, "Dockerfile", dockerfile)
 
         return made_once("contexts", named, make)
 
@@ -120,22 +123,10 @@ def _take_home(env: Machine, place: Path) -> None:
     there = env.run_command(["ls", "-A", HOME]).stdout.decode().split("\n")
     for name in LEFT_IN_HOME:
         if name in there:
-            env.copy_out(f"{HOME}/{name}", place / name)
-
-
-def _committed(tree: Path) -> str:
-    """The id of the only commit, which now has what the steps changed."""
-    author = ("-c", "user.name=chimera", "-c", "user.email=chimera@localhost", "-c", "gc.auto=0")
-    # what was installed is part of the base, so that a submission's changes are told from it
-    for command in (
-        ("add", "--all", "--force"),
-        ("commit", "-q", "--amend", "--no-verify", "--no-edit"),
-    ):
-        subprocess.run(["git", "-C", str(tree), *author, *command], check=True, timeout=600)
-    shown = subprocess.run(
-        ["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    )
-    return shown.stdout.strip()
+            try:
+                env.copy_out(f"{HOME}/{name}", place / name)
+            except FileNotFoundError as error:  # a link that leads out of the home
+                raise EnvironmentFault(f"what the Dockerfile's steps left: {error}") from None
 
 
 def _steps(dockerfile: str) -> Iterator[tuple[str, str]]:

@@ -11,7 +11,7 @@ from pathlib import Path
 from chimera.cache import digest, made_once
 from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.repositories.virtualenvs import install
+from chimera.eval.kits.repositories.installing import Installer
 from chimera.programs import python_with_pip
 
 PLACE = "/tmp/line-coverage"
@@ -71,7 +71,9 @@ def coverage_tool(version: str) -> CoverageTool:
     def make(folder: Path) -> None:
         wheels = ["--target", str(folder), "--python-version", version, "--only-binary", ":all:"]
         python = python_with_pip() or sys.executable  # uv installs without pip
-        if failure := install(python, [*wheels, "coverage>=5"], timeout=600):
+        with Installer(folder) as work:  # a wheel of a name that is ours: nothing of it is run
+            failure = work.install(python, [*wheels, "coverage>=5"], timeout=600)
+        if failure:
             raise EnvironmentFault(
                 f"coverage.py cannot be installed for Python {version}: {failure}"
             )

@@ -14,6 +14,7 @@ from pathlib import Path
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.diffs import FilePatch, Hunk
+from chimera.foreign_trees import read_inside
 from chimera.types import JSON
 
 _INDEX = re.compile(r"(?m)^index ([0-9a-f]{7,40})\.\.[0-9a-f]{7,40}")
@@ -91,11 +92,13 @@ class RebuiltTree:
         if file.old is None:
             return
         try:
-            content = (self.path / file.old).read_text("utf-8", "replace").split("\n")
+            content = read_inside(self.path, file.old)
         except OSError:
             return
+        if content is None:
+            return
         for hunk in file.hunks:
-            yield _place(hunk, content)
+            yield _place(hunk, content.split("\n"))
 
     def _kind(self, path: str, blob: str | None) -> str:
         here = self.blobs.get(path)

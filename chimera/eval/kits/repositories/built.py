@@ -17,12 +17,13 @@ from chimera.cache import digest, made_once
 from chimera.environments import EnvironmentSpec, ResourceLimits, machine, start_environment
 from chimera.environments.tar_streams import copy_clean
 from chimera.errors import EnvironmentFault
+from chimera.eval.kits.repositories.installing import installer, named_packages
 from chimera.eval.kits.repositories.source import BYTECODE, METADATA, Source
 from chimera.eval.kits.repositories.virtualenvs import (
     TESTBED,
     VirtualEnvironment,
-    install,
 )
+from chimera.foreign_trees import read_inside, write_inside
 from chimera.text import log_end
 
 RECIPE = 2
@@ -94,16 +95,23 @@ class Built:
     def _tools(self, requirements: Sequence[str]) -> Path:
         """What the build needs, in a directory of its own."""
         python = str(self.environment.python)
+        _, refused = named_packages(requirements)
+        if refused:
+            raise EnvironmentFault(
+                f"the project's build needs what names no package of an index: {', '.join(refused)}"
+            )
 
         def make(folder: Path) -> None:
-            bounds = folder.with_name(f"{folder.name}.bounds")
-            bounds.write_text("\n".join(BOUNDS))
+            if not requirements:
+                return
+            bounds = folder / "bounds.txt"
+            write_inside(folder, bounds.name, "\n".join(BOUNDS))
             arguments = ["--target", str(folder), *requirements]
-            failure = ""
-            for bounded in (["-c", str(bounds), *arguments], arguments):
-                failure = install(python, bounded, timeout=600) if requirements else ""
-                if not failure:
-                    return
+            with installer(folder, map(Path, self.environment.mounts())) as work:
+                for bounded in (["-c", str(bounds), *arguments], arguments):
+                    failure = work.install(python, bounded, timeout=600)
+                    if not failure:
+                        return
             names = ", ".join(requirements)
             raise EnvironmentFault(f"cannot install {names}: {failure}", retryable=True)
 
@@ -112,8 +120,7 @@ class Built:
 
 def build_failure(tree: Path) -> str:
     """Why the build of a tree failed; "" if it did not."""
-    note = tree / FAILURE
-    return note.read_text(encoding="utf-8") if note.exists() else ""
+    return read_inside(tree, FAILURE) or ""
 
 
 def _needs_build(tree: Path) -> bool:
@@ -126,8 +133,8 @@ def _needs_build(tree: Path) -> bool:
 def _has_extensions(tree: Path) -> bool:
     if not (tree / "setup.py").exists():
         return False
-    packages = [path.parent for path in tree.glob("*/__init__.py")]
-    packages += [path.parent for path in tree.glob("*/*/__init__.py")]
+    found = (*tree.glob("*/__init__.py"), *tree.glob("*/*/__init__.py"))
+    packages = [path.parent for path in found if path.resolve().is_relative_to(tree.resolve())]
     return any(
         path.suffix in EXTENSIONS for package in packages for path in package.rglob("*")
     ) or ((tree / "src").is_dir() and any(path.suffix in EXTENSIONS for path in tree.glob("src/*")))
@@ -136,7 +143,7 @@ def _has_extensions(tree: Path) -> bool:
 def _build_system(tree: Path) -> tuple[str, tuple[str, ...]]:
     """The build's back end, and what is needed for it."""
     try:
-        content = tomllib.loads((tree / "pyproject.toml").read_text(encoding="utf-8"))
+        content = tomllib.loads(read_inside(tree, "pyproject.toml") or "")
     except (OSError, ValueError):
         content = {}
     system = content.get("build-system", {})

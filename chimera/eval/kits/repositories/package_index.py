@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+import base64
 import hashlib
 import html
+import http.client
 import os
 import re
 import ssl
@@ -12,7 +14,9 @@ import tarfile
 import urllib.error
 import urllib.parse
 import urllib.request
+from collections.abc import Iterator
 from functools import cache, lru_cache
+from html.parser import HTMLParser
 from pathlib import Path
 
 from chimera.cache import cache_dir, write_atomically
@@ -20,7 +24,11 @@ from chimera.environments.tar_streams import extract
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.programs import python_with_pip
 
-_LINK = re.compile(r"<a\s[^>]*?href=\"([^\"]+)\"[^>]*>([^<]+)</a>", re.IGNORECASE)
+#: What is read of a page, and of a distribution, at most.
+PAGE_BYTES = 64 * 1024**2
+ARCHIVE_BYTES = 2 * 1024**3
+#: What no tag of an index's page is longer than.
+TAG = 16 * 1024
 
 
 @cache
@@ -33,7 +41,9 @@ def _index_of_pip() -> str:
         )
     own = "from pip._internal.models.index import PyPI; print(PyPI.simple_url)"
     for asked in (["-m", "pip", "config", "get", "global.index-url"], ["-c", own]):
-        done = subprocess.run([python, *asked], capture_output=True, text=True, check=False)
+        done = subprocess.run(
+            [python, "-I", *asked], capture_output=True, text=True, check=False, cwd="/"
+        )
         if done.returncode == 0:
             return done.stdout.strip()
     raise UsageError(f"{python} has a pip that names no package index: set PIP_INDEX_URL")
@@ -94,10 +104,10 @@ def _kept(requirement: str) -> Path | None:
 def _address(requirement: str) -> tuple[str, str]:
     """Where the index has the distribution, and the name of its file."""
     project = _project(requirement)
-    for href, text in _LINK.findall(_page(project)):
-        if _normal_file(text.strip()) == _file_of(requirement):
-            return urllib.parse.urljoin(project, html.unescape(href)), text.strip()
-    raise EnvironmentFault(f"{index_url()} has no source distribution of {requirement}")
+    for href, text in _links(_page(project)):
+        if _normal_file(text) == _file_of(requirement) and "/" not in text:
+            return urllib.parse.urljoin(project, href), text
+    raise EnvironmentFault(f"{shown(index_url())} has no source distribution of {requirement}")
 
 
 def _project(requirement: str) -> str:
@@ -108,7 +118,34 @@ def _project(requirement: str) -> str:
 
 @lru_cache(maxsize=64)
 def _page(address: str) -> str:
-    return _get(address).decode("utf-8", "replace")
+    return _get(address, PAGE_BYTES).decode("utf-8", "replace")
+
+
+class _Tag(HTMLParser):
+    """The attributes of a single tag."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__()
+        self.attributes: dict[str, str | None] = {}
+        self.feed(text)
+
+    def handle_starttag(self, tag: str, attrs: list[tuple[str, str | None]]) -> None:
+        self.attributes = dict(attrs)
+
+
+def _links(page: str) -> Iterator[tuple[str, str]]:
+    """Where the links of a page lead, with what they show.
+
+    Nothing is looked at twice: the parser has each tag alone, and none that is too long.
+    """
+    end = 0
+    while (start := page.find("<", end)) >= 0 and (end := page.find(">", start)) >= 0:
+        if page[start : start + 2].lower() != "<a" or end - start > TAG:
+            continue
+        if target := _Tag(page[start : end + 1]).attributes.get("href"):
+            text, mark, _ = page[end + 1 : end + TAG].partition("<")
+            if mark:
+                yield target, html.unescape(text).strip()
 
 
 @cache
@@ -123,25 +160,44 @@ def _why_silent(address: str) -> str:
 
 def _download(address: str, target: Path) -> Path:
     address, _, fragment = address.partition("#")
-    content = _get(address)
+    content = _get(address, ARCHIVE_BYTES)
     algorithm, _, expected = fragment.partition("=")
     if algorithm != "sha256":
-        raise EnvironmentFault(f"{address}: the index gives no sha256 for it")
+        raise EnvironmentFault(f"{shown(address)}: the index gives no sha256 for it")
     if hashlib.sha256(content).hexdigest() != expected:
-        raise EnvironmentFault(f"{address}: the digest differs from the index's", retryable=True)
+        raise EnvironmentFault(
+            f"{shown(address)}: the digest differs from the index's", retryable=True
+        )
     write_atomically(target, content)
     return target
 
 
-def _get(address: str) -> bytes:
+def _get(address: str, most: int) -> bytes:
+    """What is at an address; user and password in it are sent as pip sends them, never shown."""
+    parts = urllib.parse.urlsplit(address)
+    if parts.scheme not in ("http", "https"):
+        raise EnvironmentFault(f"{shown(address)}: only http and https are fetched from")
     context = ssl.create_default_context(cafile=os.environ.get("PIP_CERT"))
-    request = urllib.request.Request(address, headers={"Accept": "text/html, */*"})
+    plain = shown(address)
+    request = urllib.request.Request(plain, headers={"Accept": "text/html, */*"})
+    if parts.username is not None:
+        pair = urllib.parse.unquote(f"{parts.username}:{parts.password or ''}")
+        coded = base64.b64encode(pair.encode()).decode()
+        request.add_unredirected_header("Authorization", f"Basic {coded}")
     try:
         with urllib.request.urlopen(request, timeout=120, context=context) as response:
-            content: bytes = response.read()
-            return content
-    except (urllib.error.URLError, TimeoutError, OSError) as error:
-        raise EnvironmentFault(f"{address}: {error}", retryable=True) from None
+            content: bytes = response.read(most + 1)
+    except (urllib.error.URLError, http.client.HTTPException, ValueError, OSError) as error:
+        raise EnvironmentFault(f"{plain}: {error}", retryable=True) from None
+    if len(content) > most:
+        raise EnvironmentFault(f"{plain}: it is longer than {most} bytes")
+    return content
+
+
+def shown(address: str) -> str:
+    """An address without the user and the password that it may have."""
+    parts = urllib.parse.urlsplit(address)
+    return parts._replace(netloc=parts.netloc.rpartition("@")[2]).geturl()
 
 
 def _file_of(requirement: str) -> str:

@@ -20,10 +20,13 @@ from chimera.cache import cache_dir, digest, file_digest, made_once
 from chimera.errors import EnvironmentFault
 from chimera.eval.kits.patches.blobs import RebuiltTree
 from chimera.eval.kits.repositories import package_index
+from chimera.eval.kits.repositories.row_fields import is_commit, is_plain
 from chimera.eval.kits.repositories.step_limits import seconds_for_step
+from chimera.foreign_trees import read_inside, write_inside
+from chimera.git import NO_REPOSITORY, remove_repositories, repository_of, run_git
 
 #: Raised when trees are prepared in another way, so that old ones are not used.
-RECIPE = 2
+RECIPE = 3
 METADATA = ".chimera-metadata"
 #: Beside a tree: the files that it lacks because the clone does.
 ABSENT = "absent.txt"
@@ -60,7 +63,7 @@ class SourceDistribution:
         package_index.unpack(package_index.source_distribution(self.requirement), target)
         for patch in self.reversed_patches:
             if patch.strip():
-                _git(target, "apply", "-R", "--whitespace=nowarn", "-", stdin=patch)
+                _apply(target, patch, "-R")
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,56 +71,66 @@ class GitRepository:
     """One commit of a repository: a URL, or the path of a local clone or mirror."""
 
     location: str
-    commit: str
+    commit: str  # its whole id: a branch would be another commit another day
 
     exact = True
+
+    def __post_init__(self) -> None:
+        if not is_commit(self.commit):
+            raise EnvironmentFault(f"{self.location}: {self.commit!r} is not the id of a commit")
 
     def identity(self) -> str:
         return digest(RECIPE, "git", self.location, self.commit)
 
     def write(self, target: Path) -> None:
-        mirror = self._mirror()
-        if _git(mirror, "cat-file", "-e", f"{self.commit}^{{commit}}", check=False) != 0:
+        repository = self._repository()
+        if not self._is_in(repository):
             raise EnvironmentFault(f"{self.location} has no commit {self.commit}")
-        absent = self._absent(mirror)
+        absent = self._absent(repository)
         index = target.with_name("index")
         excluded = [f":(exclude,top,literal){path}" for path in absent]
-        tree = ["--work-tree", str(target.resolve()), "checkout", self.commit, "--", ".", *excluded]
         # not an archive, which leaves out what the project does not release
-        _git(mirror, "-c", "core.bare=false", *tree, variables={"GIT_INDEX_FILE": str(index)})
+        _git(
+            target, "-c", "core.bare=false", "checkout", self.commit, "--", ".", *excluded,
+            repository=repository,
+            variables={"GIT_WORK_TREE": str(target.absolute()), "GIT_INDEX_FILE": str(index)},
+        )  # fmt: skip
         index.unlink()
         target.with_name(ABSENT).write_text("\n".join(absent), encoding="utf-8")
 
-    def _absent(self, mirror: Path) -> list[str]:
+    def _absent(self, repository: Path) -> list[str]:
         """Files of the commit whose content a partial clone lacks."""
-        listed = _output(mirror, "ls-tree", "-r", "-z", self.commit)
-        blobs = [entry.split(maxsplit=3) for entry in listed.split("\0") if " blob " in entry]
+        listed = _listed(repository, self.commit)
+        blobs = [entry.split(maxsplit=3) for entry in listed if " blob " in entry]
         ids = "\n".join(facts[2] for facts in blobs)
-        checked = _output(mirror, "cat-file", "--batch-check", stdin=ids).split("\n")
-        pairs = zip(blobs, checked, strict=False)
+        checked = _git(repository, "cat-file", "--batch-check", repository=repository, stdin=ids)
+        pairs = zip(blobs, checked.split("\n"), strict=False)
         return [facts[3] for facts, said in pairs if said.endswith(" missing")]
+
+    def _is_in(self, repository: Path) -> bool:
+        asked = ("cat-file", "-e", "--end-of-options", f"{self.commit}^{{commit}}")
+        return run_git(repository, *asked, repository=repository).returncode == 0
 
     def is_here(self) -> bool:
         """Whether nothing has to be fetched."""
         local = Path(self.location).expanduser()
-        place = local if local.exists() else self._kept_mirror()
-        commit = f"{self.commit}^{{commit}}"
-        return place.exists() and _git(place, "cat-file", "-e", commit, check=False) == 0
+        place = repository_of(local) if local.exists() else self._kept_mirror()
+        return place.exists() and self._is_in(place)
 
     def _kept_mirror(self) -> Path:
         return cache_dir() / "mirrors" / digest(self.location)
 
-    def _mirror(self) -> Path:
+    def _repository(self) -> Path:
         local = Path(self.location).expanduser()
         if local.exists():
-            return local
+            return repository_of(local)
         mirror = self._kept_mirror()
         if not (mirror / "HEAD").exists():
             mirror.mkdir(parents=True, exist_ok=True)
-            _git(mirror, "init", "--quiet", "--bare")
-        fetch = ["fetch", "--quiet", "--depth=1", self.location, self.commit]
-        if _git(mirror, "cat-file", "-e", self.commit, check=False) != 0:
-            _git(mirror, *fetch, timeout=1800)
+            _git(mirror, "init", "--quiet", "--bare", repository=mirror)
+        if not self._is_in(mirror):
+            fetch = ("fetch", "--quiet", "--depth=1", "--end-of-options")
+            _git(mirror, *fetch, self.location, self.commit, repository=mirror, timeout=1800)
         return mirror
 
 
@@ -153,7 +166,7 @@ class Patched:
     def write(self, target: Path) -> None:
         self.source.write(target)
         for patch in self.patches:
-            _git(target, "apply", "--whitespace=nowarn", "-", stdin=patch)
+            _apply(target, patch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -180,9 +193,10 @@ class FirstToBeHad:
 @cache
 def reached(location: str) -> bool:
     """Whether a repository answers; asked once."""
-    command = ["ls-remote", "--exit-code", location, "HEAD"]
+    command = ("ls-remote", "--exit-code", "--end-of-options", location, "HEAD")
     try:
-        return _git(Path.cwd(), *command, timeout=30, check=False) == 0
+        asked = run_git(Path("/"), *command, repository=NO_REPOSITORY, timeout=30)
+        return asked.returncode == 0
     except (OSError, subprocess.TimeoutExpired):
         return False
 
@@ -218,6 +232,8 @@ def out_of_reach(source: Source) -> OutOfReach | None:
 def clone_or_copy(repositories: str, names: Sequence[str], commit: str) -> Source:
     """The first of `names` below a directory: a clone at its commit, or a copy as it is."""
     for name in names:
+        if not is_plain(name):  # a path that a row made up leads anywhere
+            raise EnvironmentFault(f"{name!r} does not name a repository: OWNER/NAME is expected")
         place = Path(repositories).expanduser() / name
         if (place / ".git").exists() or (place / "HEAD").exists():
             return GitRepository(str(place), commit)
@@ -252,11 +268,14 @@ class BaseTree:
         """What the package says it needs, extras left out."""
         places = ("*.egg-info", "src/*.egg-info", f"{METADATA}/*.egg-info")
         for listed in (found for place in places for found in sorted(self.path.glob(place))):
-            if (listed / "requires.txt").exists():
-                return _egg_requirements((listed / "requires.txt").read_text(encoding="utf-8"))
+            text = read_inside(self.path, f"{listed.relative_to(self.path)}/requires.txt")
+            if text is not None:
+                return _egg_requirements(text)
         stated = [self.path / "PKG-INFO", *self.path.glob(f"{METADATA}/*.dist-info/METADATA")]
-        for information in filter(Path.exists, stated):
-            text = information.read_text(encoding="utf-8", errors="replace")
+        for information in stated:
+            text = read_inside(self.path, str(information.relative_to(self.path)))
+            if text is None:
+                continue
             found = re.findall(r"(?m)^Requires-Dist: (.+)$", text)
             return tuple(line.strip() for line in found if "extra ==" not in line)
         return ()
@@ -277,20 +296,17 @@ def base_tree(source: Source) -> BaseTree:
 @lru_cache(maxsize=64)
 def _check_unchanged(tree: Path, commit: str) -> None:
     """Raise where the files of a kept tree are no longer those of its commit; looked at once."""
-    tracked = _git(tree, "diff", "--quiet", "--no-ext-diff", commit, check=False)
-    untracked = ["ls-files", "--others", "--exclude-standard", "--error-unmatch", "."]
-    if tracked != 0 or _git(tree, *untracked, check=False) == 0:
+    repository = tree / ".git"
+    tracked = run_git(tree, "diff", "--quiet", "--no-ext-diff", commit, repository=repository)
+    untracked = ("ls-files", "--others", "--exclude-standard", "--error-unmatch", ".")
+    if tracked.returncode != 0 or run_git(tree, *untracked, repository=repository).returncode == 0:
         raise EnvironmentFault(f"{tree} is not what was kept there; remove {tree.parent}.done")
 
 
 @lru_cache(maxsize=64)
 def _blobs(tree: Path, commit: str) -> dict[str, str]:
     """Path → blob of every file of a commit."""
-    listed = subprocess.run(
-        ["git", "-C", str(tree), "ls-tree", "-r", "-z", commit], capture_output=True, check=True
-    )
-    lines = listed.stdout.decode("utf-8", "surrogateescape").split("\0")
-    pairs = (line.partition("\t") for line in lines if line)
+    pairs = (line.partition("\t") for line in _listed(tree / ".git", commit) if line)
     return {path: facts.split()[2] for facts, _, path in pairs}
 
 
@@ -311,90 +327,88 @@ def _prepare(source: Source, place: Path) -> None:
     tree = place / "tree"
     tree.mkdir()
     source.write(tree)
-    if (tree / ".git").exists():
-        shutil.rmtree(tree / ".git")
     _add_sympy_runner(tree)
     _add_metadata(tree)
-    _git(tree, "init", "--quiet", "--initial-branch=main")
-    _git(tree, "add", "--all", "--force")
-    _git(tree, "commit", "--quiet", "--no-verify", "--message=base")
-    # one file instead of thousands; what could be won by comparing them takes longer than it saves
-    _git(tree, "-c", "pack.window=0", "repack", "-a", "-d", "--quiet")
+    (place / "commit").write_text(committed(tree))
+
+
+def committed(tree: Path) -> str:
+    """Make the files of a directory, whoever wrote them, the only commit of a new repository.
+
+    No `.git` that is there is used: its configuration could name programs.
+    """
+    remove_repositories(tree)
+    repository = tree / ".git"
+    for command in (
+        ("init", "--quiet", "--initial-branch=main"),
+        ("add", "--all", "--force"),
+        ("commit", "--quiet", "--no-verify", "--message=base"),
+        # one file instead of thousands; what could be won by comparing takes longer than it saves
+        ("-c", "pack.window=0", "repack", "-a", "-d", "--quiet"),
+    ):
+        _git(tree, *command, repository=repository)
     exclude = "\n".join(["__pycache__", "*.pyc", ".pytest_cache", ".hypothesis", "node_modules"])
-    (tree / ".git" / "info" / "exclude").write_text(exclude + "\n")
-    commit = subprocess.run(
-        ["git", "-C", str(tree), "rev-parse", "HEAD"], capture_output=True, text=True, check=True
-    )
-    (place / "commit").write_text(commit.stdout)
+    (repository / "info" / "exclude").write_text(exclude + "\n")
+    return _git(tree, "rev-parse", "HEAD", repository=repository).strip()
 
 
 def _add_metadata(tree: Path) -> None:
     """Distributions built by flit or hatch carry PKG-INFO but no egg-info that Python finds."""
-    information = tree / "PKG-INFO"
-    if not information.exists() or any(tree.glob("*.egg-info")) or any(tree.glob("src/*.egg-info")):
+    text = read_inside(tree, "PKG-INFO")
+    if text is None or any(tree.glob("*.egg-info")) or any(tree.glob("src/*.egg-info")):
         return
-    text = information.read_text(encoding="utf-8", errors="replace")
     name = re.search(r"(?m)^Name: (.+)$", text)
     version = re.search(r"(?m)^Version: (.+)$", text)
     if name and version:
         stem = re.sub(r"[-.]+", "_", name[1].strip())
-        folder = tree / METADATA / f"{stem}-{version[1].strip()}.dist-info"
-        folder.mkdir(parents=True)
-        (folder / "METADATA").write_text(text, encoding="utf-8")
+        folder = f"{stem}-{version[1].strip()}.dist-info"
+        if not re.fullmatch(r"[\w.+!-]+", folder):
+            raise EnvironmentFault(f"PKG-INFO names no package: {name[0]}, {version[0]}")
+        _write(tree, f"{METADATA}/{folder}/METADATA", text)
 
 
 def _add_sympy_runner(tree: Path) -> None:
     """sympy's distributions leave out the script that its official test command calls."""
-    script = tree / "bin" / "test"
-    if (tree / "sympy").is_dir() and not script.exists():
-        script.parent.mkdir(exist_ok=True)
-        script.write_text(_SYMPY_RUNNER.read_text())
-        script.chmod(0o755)
+    if (tree / "sympy").is_dir() and not os.path.lexists(tree / "bin" / "test"):
+        _write(tree, "bin/test", _SYMPY_RUNNER.read_text(), mode=0o755)
+
+
+def _write(tree: Path, path: str, content: str, *, mode: int = 0o644) -> None:
+    try:
+        write_inside(tree, path, content, mode=mode)
+    except OSError as error:
+        raise EnvironmentFault(f"{path} cannot be written in {tree}: {error.strerror}") from None
+
+
+def _apply(target: Path, patch: str, *options: str) -> None:
+    command = ("apply", *options, "--whitespace=nowarn", "-")
+    _git(target, *command, repository=NO_REPOSITORY, stdin=patch)
+
+
+def _listed(repository: Path, commit: str) -> list[str]:
+    """The files of a commit, as `git ls-tree` has them."""
+    command = ("ls-tree", "-r", "-z", "--end-of-options", commit)
+    return _git(repository, *command, repository=repository).split("\0")
 
 
 def _git(
     folder: Path,
     *arguments: str,
-    stdin: str | None = None,
+    repository: Path,
+    stdin: str = "",
     timeout: float = 600,
-    check: bool = True,
     variables: Mapping[str, str] | None = None,
-) -> int:
-    identity = {
-        f"GIT_{role}_{field}": value
-        for role in ("AUTHOR", "COMMITTER")
-        for field, value in (
-            ("NAME", "chimera"),
-            ("EMAIL", "chimera@localhost"),
-            ("DATE", "2000-01-01T00:00:00Z"),
-        )
-    }
-    quiet = {"GIT_CONFIG_GLOBAL": os.devnull, "GIT_TERMINAL_PROMPT": "0"}
-    # `git apply` outside of a repository would otherwise act on one that encloses the cache
-    quiet["GIT_CEILING_DIRECTORIES"] = str(folder.parent)
-    done = subprocess.run(
-        # tidying up in the background would move objects while a tree is being copied
-        ["git", "-C", str(folder), "-c", "gc.auto=0", "-c", "safe.directory=*", *arguments],
-        input=stdin,
-        capture_output=True,
-        text=True,
+) -> str:
+    """What git said; it must not fail."""
+    done = run_git(
+        folder,
+        *arguments,
+        repository=repository,
+        stdin=stdin.encode("utf-8", "surrogateescape"),
         timeout=seconds_for_step(timeout),
-        env={**os.environ, **identity, **quiet, **(variables or {})},
-        check=False,
+        variables=variables,
     )
-    if check and done.returncode != 0:
-        reason = done.stderr.strip()[-500:]
-        raise EnvironmentFault(f"git {_shown(arguments)} in {folder}: {reason}")
-    return done.returncode
-
-
-def _output(folder: Path, *arguments: str, stdin: str = "") -> str:
-    done = subprocess.run(
-        ["git", "-C", str(folder), *arguments], input=stdin.encode(), capture_output=True,
-        timeout=600, env={**os.environ, "GIT_NO_LAZY_FETCH": "1"}, check=True,
-    )  # fmt: skip
+    if done.returncode != 0:
+        reason = done.stderr.decode("utf-8", "replace").strip()[-500:]
+        raise EnvironmentFault(f"git {' '.join(arguments[:2])} in {folder}: {reason}")
     return done.stdout.decode("utf-8", "surrogateescape")
-
-
-def _shown(arguments: Sequence[str]) -> str:
-    return " ".join(arguments[:2])

@@ -15,6 +15,11 @@ from chimera.eval.kits.reports.swebench_logs import Version
 from chimera.eval.kits.repositories import swebench_specs
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.patch_tests import TestPlan
+from chimera.eval.kits.repositories.row_fields import (
+    commit_of_row,
+    id_of_row,
+    repository_of_row,
+)
 from chimera.eval.kits.repositories.source import (
     FirstToBeHad,
     GitRepository,
@@ -68,9 +73,9 @@ class SWEBenchInstance:
     def from_row(cls, row: Row) -> SWEBenchInstance:
         """Classic rows, and those with the columns that swebench 5 added."""
         return cls(
-            instance_id=str(row["instance_id"]),
-            repo=str(row["repo"]),
-            base_commit=str(row["base_commit"]),
+            instance_id=id_of_row(row),
+            repo=repository_of_row(row),
+            base_commit=commit_of_row(row),
             problem_statement=str(row["problem_statement"]),
             hints_text=str(row.get("hints_text") or ""),
             test_patch=str(row["test_patch"]),

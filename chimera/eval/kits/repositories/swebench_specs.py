@@ -7,6 +7,7 @@ constants runs, and the names of log parsers are read off another.
 from __future__ import annotations
 
 import ast
+import posixpath
 import runpy
 import shlex
 from collections.abc import Mapping
@@ -16,6 +17,7 @@ from pathlib import Path
 from typing import Any
 
 from chimera.eval.data.rows import Row
+from chimera.foreign_trees import read_inside
 
 MISSING = (
     "a file eval_settings.jsonl beside the data, or swebench 4, whose tables have them "
@@ -48,29 +50,29 @@ def settings(repo: str, version: str, files: list[str]) -> Row | None:
 def listed_requirements(tree: Path, names: tuple[str, ...]) -> tuple[str, ...]:
     """What the first of these files that is there asks for."""
     for name in names:
-        if (tree / name).is_file():
-            reader = _from_yaml if name.endswith(".yml") else _from_text
-            return tuple(reader(tree / name))
+        text = read_inside(tree, name)
+        if text is not None:
+            return tuple(_from_yaml(text) if name.endswith(".yml") else _from_text(tree, name, []))
     return ()
 
 
-def _from_text(path: Path) -> list[str]:
+def _from_text(tree: Path, name: str, read: list[str]) -> list[str]:
+    """The lines of a file and of those that it includes, each read once."""
+    read.append(name)
     found = []
-    for line in path.read_text(encoding="utf-8", errors="replace").splitlines():
+    for line in (read_inside(tree, name) or "").splitlines():
         text = line.partition(" #")[0].strip()
-        included = path.parent / text[2:].strip()
-        if text.startswith("-r") and included.is_file() and included != path:
-            found += _from_text(included)
+        included = posixpath.normpath(posixpath.join(posixpath.dirname(name), text[2:].strip()))
+        if text.startswith("-r") and included not in read:
+            found += _from_text(tree, included, read)
         elif text and not text.startswith(("-", "#", ".")):
             found.append(text)
     return found
 
 
-def _from_yaml(path: Path) -> list[str]:
+def _from_yaml(text: str) -> list[str]:
     """The names in a conda environment; its interpreter and sections are left out."""
-    lines = (
-        line.partition(" #")[0].strip() for line in path.read_text(encoding="utf-8").split("\n")
-    )
+    lines = (line.partition(" #")[0].strip() for line in text.split("\n"))
     names = (line[2:].strip() for line in lines if line.startswith("- "))
     left = ("python", "pip", "nodefaults", "conda-forge", "defaults")
     plain = (n for n in names if n and not n.endswith(":") and not n.startswith((".", "-")))

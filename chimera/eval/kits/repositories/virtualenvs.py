@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import re
-import shutil
 import subprocess
 import sys
 from collections.abc import Mapping, Sequence
@@ -14,7 +13,8 @@ from pathlib import Path
 
 from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
-from chimera.eval.kits.repositories.step_limits import seconds_for_step
+from chimera.eval.kits.repositories.installing import installer, named_packages
+from chimera.foreign_trees import write_inside
 from chimera.programs import find_python
 from chimera.text import log_end
 from chimera.types import JSON
@@ -23,6 +23,8 @@ from chimera.types import JSON
 RECIPE = 1
 #: Where a repository is inside every environment, as in the official images.
 TESTBED = "/testbed"
+#: In an environment: what could not be installed.
+MISSING = "missing-pins.txt"
 
 
 #: Releases after these refuse the old versions of the project that asks for them without a bound;
@@ -51,14 +53,6 @@ INDEX_NAMES: Mapping[str, str] = {
     "seaborn-base": "seaborn",
 }
 
-#: What configures pip configures uv too.
-_SHARED_SETTINGS = {
-    "PIP_INDEX_URL": "UV_DEFAULT_INDEX",
-    "PIP_EXTRA_INDEX_URL": "UV_INDEX",
-    "PIP_FIND_LINKS": "UV_FIND_LINKS",
-    "PIP_CERT": "SSL_CERT_FILE",
-}
-
 
 @dataclass(frozen=True, slots=True)
 class VirtualEnvironment:
@@ -66,24 +60,16 @@ class VirtualEnvironment:
 
     path: Path
     base_prefix: Path  # of the interpreter it was made from
-    missing: tuple[str, ...]  # pins that could not be installed
+    missing: tuple[str, ...]  # what could not be installed, or names no package of an index
+    version: str = ""  # of the interpreter: nobody asks the one here, which strangers' files start
 
     @property
     def python(self) -> Path:
         return self.path / "bin" / "python"
 
-    @property
-    def version(self) -> str:
-        return _describe(self.python).split()[0]
-
     def mounts(self) -> dict[str, str]:
         """What an environment must mount, read-only, to use this one."""
-        places = {str(self.path): str(self.path)}
-        # environments have /usr and the prefix Chimera runs on by themselves
-        shown = (Path("/usr"), Path(sys.base_prefix))
-        if not any(self.base_prefix.is_relative_to(place) for place in shown):
-            places[str(self.base_prefix)] = str(self.base_prefix)
-        return places
+        return {str(place): str(place) for place in (self.path, *prefixes(self.base_prefix))}
 
     def variables(self) -> dict[str, str]:
         return {
@@ -109,6 +95,8 @@ def virtual_environment(
     whether the rest suffices is for a gold run to show.
     """
     interpreter = find_interpreter(version, interpreters or {})
+    pins, no_pins = named_packages(pins)
+    requirements, no_requirements = named_packages(requirements)
     ordered = tuple(sorted(_indexed(pin) for pin in pins if not _is_tool(pin)))
     tools = tuple(sorted(pin for pin in pins if _is_tool(pin)))
     named = {package_name(pin) for pin in pins}
@@ -124,9 +112,21 @@ def virtual_environment(
     place = made_once(
         "virtualenvs", identity, lambda path: _make(path, interpreter, ordered, tools, others)
     )
-    missing = (place / "missing-pins.txt").read_text().split()
-    prefix = Path(_ask(interpreter, "import sys; print(sys.base_prefix)"))
-    return VirtualEnvironment(place, prefix, tuple(missing))
+    missing = (place / MISSING).read_text().splitlines()
+    described = _describe(interpreter).split()[0]
+    lacking = (*missing, *no_pins, *no_requirements)
+    return VirtualEnvironment(place, _prefix(interpreter), lacking, described)
+
+
+def prefixes(base: Path) -> tuple[Path, ...]:
+    """What must be mounted for an interpreter of this prefix: environments have /usr and the one
+    that Chimera runs on by themselves."""
+    shown = (Path("/usr"), Path(sys.base_prefix))
+    return () if any(base.is_relative_to(place) for place in shown) else (base,)
+
+
+def _prefix(interpreter: Path) -> Path:
+    return Path(_ask(interpreter, "import sys; print(sys.base_prefix)"))
 
 
 def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
@@ -155,43 +155,37 @@ def _make(
     tools: Sequence[str],
     requirements: Sequence[str],
 ) -> None:
-    _run([str(interpreter), "-m", "venv", str(path)], timeout=300)
     python = str(path / "bin" / "python")
-    if tools:
-        install(python, tools, timeout=600)
     missing: list[str] = []
-    if pins and install(python, ["--no-deps", *pins], timeout=1800):
-        missing = [pin for pin in pins if install(python, ["--no-deps", pin], timeout=900)]
-    if requirements:
-        bounds = path / "constraints.txt"
-        bounds.write_text("\n".join(pin for pin in pins if pin not in missing))
-        with_bounds = ["-c", str(bounds)]
-        if install(python, [*with_bounds, *requirements], timeout=900):
-            missing += [
-                package_name(requirement)
-                for requirement in requirements
-                if install(python, [*with_bounds, requirement], timeout=900)
-            ]
-    site = Path(_ask(Path(python), "import sysconfig; print(sysconfig.get_paths()['purelib'])"))
+    with installer(path, prefixes(_prefix(interpreter))) as work:
+
+        def install(*arguments: str, timeout: float = 900) -> str:
+            return work.install(python, arguments, timeout=timeout)
+
+        failure = work.run([str(interpreter), "-I", "-m", "venv", str(path)], timeout=300)
+        if failure:
+            raise EnvironmentFault(f"{interpreter} -m venv {path}: {failure}")
+        if tools:
+            install(*tools, timeout=600)
+        if pins and install("--no-deps", *pins, timeout=1800):
+            missing = [pin for pin in pins if install("--no-deps", pin)]
+        if requirements:
+            bounds = ("-c", str(path / "constraints.txt"))
+            listed = "\n".join(pin for pin in pins if pin not in missing)
+            write_inside(path, "constraints.txt", listed)
+            if install(*bounds, *requirements):
+                missing += [
+                    package_name(requirement)
+                    for requirement in requirements
+                    if install(*bounds, requirement)
+                ]
     lines = [TESTBED, f"{TESTBED}/src", f"{TESTBED}/lib", f"{TESTBED}/.chimera-metadata"]
-    (site / "testbed.pth").write_text("\n".join(lines) + "\n")
-    runner = path / "bin" / "pytest"
-    if not runner.exists():  # the repository may be pytest itself
-        runner.write_text(f"#!{python}\nimport sys\nfrom pytest import main\nsys.exit(main())\n")
-        runner.chmod(0o755)
-    (path / "missing-pins.txt").write_text("\n".join(missing))
-
-
-def install(python: str, arguments: Sequence[str], *, timeout: float) -> str:
-    """Install packages for an interpreter; why they could not be, "" if they were.
-
-    uv does what pip does in a tenth of the time.
-    """
-    if uv := shutil.which("uv"):
-        pip = [uv, "pip", "install", "--compile-bytecode", "--python", python]
-    else:
-        pip = [python, "-m", "pip", "install", "--disable-pip-version-check", "--no-input"]
-    return _run([*pip, "--quiet", *arguments], timeout=timeout, check=False)
+    site = f"lib/python{minor(_describe(interpreter))}/site-packages"
+    write_inside(path, f"{site}/testbed.pth", "\n".join(lines) + "\n")
+    if not os.path.lexists(path / "bin" / "pytest"):  # the repository may be pytest itself
+        runner = f"#!{python}\nimport sys\nfrom pytest import main\nsys.exit(main())\n"
+        write_inside(path, "bin/pytest", runner, mode=0o755)
+    write_inside(path, MISSING, "\n".join(missing))
 
 
 def package_name(requirement: str) -> str:
@@ -247,23 +241,7 @@ def _describe(interpreter: Path) -> str:
 
 @cache
 def _ask(python: Path, code: str) -> str:
-    done = subprocess.run([python, "-c", code], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([python, "-I", "-c", code], capture_output=True, text=True, timeout=60)
     if done.returncode != 0:
         raise EnvironmentFault(f"{python}: {log_end(done.stderr)}")
     return done.stdout.strip()
-
-
-def _run(command: Sequence[str], *, timeout: float, check: bool = True) -> str:
-    """The end of what a command that failed said."""
-    clean = {k: v for k, v in os.environ.items() if not k.startswith(("PYTHON", "VIRTUAL_ENV"))}
-    clean |= {uv: clean[pip] for pip, uv in _SHARED_SETTINGS.items() if pip in clean}
-    timeout = seconds_for_step(timeout)
-    done = subprocess.run(
-        command, capture_output=True, text=True, timeout=timeout, env=clean, check=False
-    )
-    if done.returncode == 0:
-        return ""
-    said = log_end(done.stderr) or f"exit code {done.returncode}"
-    if check:
-        raise EnvironmentFault(f"{' '.join(command[:4])}…: {said}")
-    return said

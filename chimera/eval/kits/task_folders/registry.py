@@ -9,6 +9,7 @@ from typing import Any
 
 from chimera.cache import digest, made_once
 from chimera.errors import DatasetError
+from chimera.eval.kits.repositories.row_fields import is_commit
 from chimera.eval.kits.repositories.source import GitRepository, clone_or_copy
 
 HEAD = "head"
@@ -42,11 +43,11 @@ def _numbers(version: str) -> tuple[int, ...]:
 
 def _place(file: Path, task: dict[str, Any], repositories: Path | None) -> Path:
     path = PurePosixPath(str(task["path"]))
+    if path.is_absolute() or ".." in path.parts:
+        raise DatasetError(f"{file}: the path {path} is outside of its repository")
     address = task.get("git_url")
     if address is None:
         return file.parent / path
-    if path.is_absolute() or ".." in path.parts:
-        raise DatasetError(f"{file}: the path {path} is outside of its repository")
     return _repository(file, str(address), task.get("git_commit_id"), repositories) / path
 
 
@@ -54,7 +55,7 @@ def _repository(file: Path, address: str, commit: str | None, repositories: Path
     """The files of a repository at a commit: from a clone, else from where the file says."""
     if not re.fullmatch(r"https://[\w.-]+(/[\w.-]+)+", address):
         raise DatasetError(f"{file}: {address!r} is no address of a repository")
-    if not re.fullmatch(r"[0-9a-f]{7,64}", commit or ""):
+    if not is_commit(commit or ""):
         raise DatasetError(f"{file}: a task of {address} names no commit")
     owner, name = address.removesuffix(".git").rsplit("/", 2)[1:]
     source = (

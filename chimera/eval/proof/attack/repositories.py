@@ -68,7 +68,7 @@ class Fixture:
             "instance_id": f"fixture__{self.language.lower()}-1",
             "repo": f"fixture/{self.language.lower()}",
             "language": self.language,
-            "base_commit": "",
+            "base_commit": "0" * 40,
             "patch": self.gold,
             "test_patch": self.test_patch,
             "problem_statement": "add() subtracts.",

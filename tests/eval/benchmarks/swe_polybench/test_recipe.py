@@ -127,3 +127,97 @@ def test_what_only_docker_can_do_is_named(tmp_path):
 
     with pytest.raises(EnvironmentFault, match=r"only Docker .*: HEALTHCHECK"):
         steps.variables()
+
+
+@pytest.fixture
+def code(tmp_path, monkeypatch):
+    """A function that makes a tree of files, with a cache of its own and a key to be stolen."""
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "above/cache"))
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-stolen")
+    (tmp_path / "code").mkdir()
+
+    def made(**files: str):
+        for name, text in files.items():
+            (tmp_path / "code" / name).write_text(text)
+        return base_tree(Directory(tmp_path / "code"))
+
+    return made
+
+
+HOOK = "printf '#!/bin/sh\\nenv > {mark}\\n' > {hook} && chmod +x {hook}"
+
+
+@pytest.mark.parametrize(
+    "step",
+    [
+        HOOK.format(mark="{mark}", hook=".git/hooks/post-commit"),
+        HOOK.format(mark="{mark}", hook=".git/hooks/pre-commit"),
+        "git config core.fsmonitor 'env > {mark}; false'",
+        "git config filter.x.clean 'env > {mark}; cat' && echo '* filter=x' > .gitattributes",
+        "git init -q sub && echo '* filter=x' > sub/.gitattributes && "
+        "git -C sub config filter.x.clean 'env > {mark}; cat'",
+        "rm -rf .git && git init -q --bare . && git config core.fsmonitor 'env > {mark}; false'",
+    ],
+)
+def test_a_step_leaves_nothing_that_runs_on_this_machine(tmp_path, code, require, step):
+    require("bwrap", "git")
+    mark = tmp_path / "mark"
+    recipe = Recipe(f"FROM x\nRUN {step.format(mark=mark)}\nRUN echo b > file")
+
+    made = recipe.prepared(code(file="a\n"), StartBackend("bubblewrap"))
+
+    assert (made.tree.path / "file").read_text() == "b\n"
+    assert not mark.exists()
+    assert [path.parent for path in made.tree.path.rglob(".git")] == [made.tree.path]
+    with open_tree(made.tree, StartBackend("bubblewrap")) as env:
+        assert env.run_command("git status --porcelain", cwd=TESTBED).output == ""
+
+
+def test_a_repository_around_the_cache_is_left_alone(tmp_path, code, require):
+    require("bwrap", "git")
+    around = tmp_path / "above"
+    around.mkdir()
+    for words in (["init", "-q"], ["commit", "-q", "--allow-empty", "-m", "mine"]):
+        subprocess.run(
+            ["git", "-c", "user.name=me", "-c", "user.email=me@x", *words], cwd=around, check=True
+        )
+
+    made = Recipe("FROM x\nRUN rm -rf .git\n").prepared(
+        code(file="a\n"), StartBackend("bubblewrap")
+    )
+
+    log = ["git", "log", "--format=%s", "--name-only"]
+    assert subprocess.check_output(log, cwd=around, text=True) == "mine\n"
+    assert subprocess.check_output(log, cwd=made.tree.path, text=True).split() == ["base", "file"]
+
+
+@pytest.mark.parametrize("kind", ["ENV", "ARG"])
+def test_rows_that_differ_in_variables_share_no_tree(code, require, kind):
+    require("bwrap", "git")
+    tree = code(file="a\n")
+    found = []
+    for word in ("one", "two"):
+        recipe = Recipe(f"FROM x\n{kind} WORD={word}\nRUN echo $WORD > file\n")
+        made = recipe.prepared(tree, StartBackend("bubblewrap"))
+        found.append((made.tree.path / "file").read_text())
+
+    assert found == ["one\n", "two\n"]
+
+
+def test_an_images_recipe_is_not_written_through_a_link(tmp_path, code):
+    victim = tmp_path / "victim"
+    victim.write_text("mine\n")
+    (tmp_path / "code/Dockerfile").symlink_to(victim)
+
+    place = Recipe("FROM x\nRUN true\n").context(code(file="a\n"))
+
+    assert victim.read_text() == "mine\n"
+    assert (place / "Dockerfile").read_text().startswith("FROM x\n")
+
+
+def test_a_home_that_leads_to_this_machine_is_not_mounted(tmp_path, code, require):
+    require("bwrap", "git")
+    recipe = Recipe(f"FROM x\nRUN ln -s {tmp_path} ~/.m2\n")
+
+    with pytest.raises(EnvironmentFault, match=r"\.m2 is not there, or is neither"):
+        recipe.prepared(code(file="a\n"), StartBackend("bubblewrap"))

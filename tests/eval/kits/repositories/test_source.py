@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import subprocess
 import sys
 import tarfile
@@ -19,8 +20,11 @@ from chimera.eval.kits.repositories.source import (
     Patched,
     SourceDistribution,
     base_tree,
+    clone_or_copy,
     out_of_reach,
 )
+from chimera.eval.kits.repositories.swe_instance import SWEBenchInstance
+from chimera.eval.kits.repositories.swebench_specs import listed_requirements
 from chimera.eval.kits.repositories.virtualenvs import virtual_environment
 from tests.archive_server import serving
 
@@ -149,3 +153,139 @@ def test_a_source_that_cannot_be_fetched_is_known_beforehand(clone, tmp_path):
     other = out_of_reach(SourceDistribution("thing==2.0"))
     assert other is not None
     assert other.why.endswith("/simple has no source distribution of thing==2.0")
+
+
+@pytest.mark.parametrize("commit", ["HEAD", "--upload-pack=touch {mark};", "-", "", "0" * 39])
+@pytest.mark.parametrize("location", ["file://{clone}", "{clone}"])
+def test_only_the_id_of_a_commit_is_one(clone, tmp_path, location, commit):
+    mark = tmp_path / "mark"
+
+    with pytest.raises(EnvironmentFault, match="is not the id of a commit"):
+        base_tree(GitRepository(location.format(clone=clone), commit.format(mark=mark)))
+
+    assert not mark.exists()
+
+
+@pytest.mark.parametrize("name", ["../outside", "/etc", "a/../../outside", "..", "-x", "a/b/c", ""])
+def test_a_row_names_no_path(tmp_path, name):
+    (tmp_path / "clones").mkdir()
+    (tmp_path / "outside").mkdir()
+
+    with pytest.raises(EnvironmentFault, match="does not name a repository"):
+        clone_or_copy(str(tmp_path / "clones"), (name,), "0" * 40)
+
+
+def test_a_users_own_links_are_followed(tmp_path):
+    (tmp_path / "clones/owner").mkdir(parents=True)
+    (tmp_path / "copy").mkdir()
+    (tmp_path / "clones/owner/na.me-1").symlink_to(tmp_path / "copy")
+
+    source = clone_or_copy(str(tmp_path / "clones"), ("owner/na.me-1",), "0" * 40)
+
+    assert source == Directory(tmp_path / "clones/owner/na.me-1")
+
+
+@pytest.mark.parametrize(
+    ("change", "said"),
+    [
+        ({"repo": "../hosthome"}, "'../hosthome' is not OWNER/NAME"),
+        ({"repo": "/root"}, "'/root' is not OWNER/NAME"),
+        ({"repo": "a/.."}, "'a/..' is not OWNER/NAME"),
+        ({"base_commit": "HEAD"}, "own__calc-1: base_commit 'HEAD' is not the id of a commit"),
+        ({"base_commit": "--upload-pack=x"}, "is not the id of a commit"),
+        ({"instance_id": "../x"}, "'../x' cannot name a folder"),
+    ],
+)
+def test_what_rows_say_of_their_repository_is_checked(change, said):
+    row = {
+        "instance_id": "own__calc-1",
+        "repo": "own/calc",
+        "base_commit": "0" * 40,
+        "problem_statement": "",
+        "test_patch": "",
+        "FAIL_TO_PASS": [],
+        "PASS_TO_PASS": [],
+    }
+    assert SWEBenchInstance.from_row(row).repo == "own/calc"
+
+    with pytest.raises(ValueError, match=re.escape(said)):
+        SWEBenchInstance.from_row({**row, **change})
+
+
+def test_a_clone_runs_no_hook_and_a_tree_has_no_foreign_repository(clone, tmp_path, monkeypatch):
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-stolen")
+    mark = tmp_path / "mark"
+    hook = clone / ".git/hooks/post-checkout"
+    hook.parent.mkdir(exist_ok=True)
+    hook.write_text(f"#!/bin/sh\nenv > {mark}\n")
+    hook.chmod(0o755)
+    copy = tmp_path / "copy"
+    (copy / "sub").mkdir(parents=True)
+    (copy / "sub/file").write_text("x\n")
+    git(copy / "sub", "init", "--quiet")
+
+    base_tree(GitRepository(str(clone), git(clone, "rev-parse", "HEAD")))
+    tree = base_tree(Directory(copy))
+
+    assert not mark.exists()
+    assert git(tree.path, "ls-files") == "sub/file"
+
+
+def test_a_patch_is_applied_without_the_repository_that_a_release_brings(tmp_path):
+    copy, mark = tmp_path / "copy", tmp_path / "mark"
+    copy.mkdir()
+    git(copy, "init", "--quiet", "--bare")
+    git(copy, "config", "filter.x.clean", f"touch {mark}; cat")
+    (copy / "file").write_text("a\n")
+    (copy / ".gitattributes").write_text("* filter=x\n")
+    patch = "diff --git a/file b/file\n--- a/file\n+++ b/file\n@@ -1 +1 @@\n-a\n+b\n"
+
+    tree = base_tree(Patched(Directory(copy), (patch,)))
+
+    assert (tree.path / "file").read_text() == "b\n"
+    assert not mark.exists()
+
+
+@pytest.fixture
+def outside(tmp_path):
+    """A directory of the host with a file that looks like metadata."""
+    (tmp_path / "outside").mkdir()
+    (tmp_path / "outside/PKG-INFO").write_text("Name: a\nVersion: 1\nRequires-Dist: secret\n")
+    (tmp_path / "project").mkdir()
+    return tmp_path / "outside"
+
+
+@pytest.mark.parametrize(
+    ("links", "information"),
+    [
+        ({}, "Name: x\nVersion: 1/../../../../../outside/evil-1\n"),
+        ({METADATA: "outside"}, "Name: x\nVersion: 1\n"),
+        ({"sympy": "project", "bin": "outside"}, ""),
+    ],
+)
+def test_nothing_is_written_through_a_tree(tmp_path, outside, links, information):
+    project = tmp_path / "project"
+    (project / "PKG-INFO").write_text(information)
+    for name, target in links.items():
+        (project / name).symlink_to(tmp_path / target)
+
+    with pytest.raises(EnvironmentFault, match=r"cannot be written|names no package"):
+        base_tree(Directory(project))
+
+    assert [path.name for path in outside.iterdir()] == ["PKG-INFO"]
+
+
+def test_nothing_is_read_through_a_tree(tmp_path, outside):
+    project = tmp_path / "project"
+    (project / "PKG-INFO").symlink_to(outside / "PKG-INFO")
+    (project / "reqs").symlink_to(outside)
+    (project / "list.txt").write_text(
+        "-r ../outside/PKG-INFO\n-r reqs/PKG-INFO\n-r list.txt\nown\n"
+    )
+
+    tree = base_tree(Directory(project))
+
+    assert not (tree.path / METADATA).exists()
+    assert tree.requirements() == ()
+    assert listed_requirements(tree.path, ("../outside/PKG-INFO", "reqs/PKG-INFO")) == ()
+    assert listed_requirements(tree.path, ("list.txt",)) == ("own",)

@@ -2,20 +2,25 @@
 
 from __future__ import annotations
 
+import ast
+import io
+import os
 import sys
+import tarfile
 from pathlib import Path
 
 import pytest
 
 from chimera.cache import made_once, write_atomically
+from chimera.environments.bubblewrap import BubblewrapEnvironment
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.kits.repositories.benchmark import PythonOptions
+from chimera.eval.kits.repositories.installing import installer, named_packages
 from chimera.eval.kits.repositories.package_index import source_distribution
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import (
     _applies,
     find_interpreter,
-    install,
     package_name,
     virtual_environment,
 )
@@ -114,10 +119,99 @@ def test_a_distribution_is_named_exactly():
         source_distribution("flask>=2")
 
 
-def test_why_packages_could_not_be_installed_is_said(tmp_path, monkeypatch):
+@pytest.fixture(params=["confined", "on this machine"])
+def installing(request, tmp_path, monkeypatch, require):
+    """Both ways of installing, with a key to be stolen."""
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
-    made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
-    offline = ["--no-index", "--target", str(tmp_path / "there"), "chimera-none-of-that-name"]
+    monkeypatch.setenv("OPENAI_API_KEY", "sk-stolen")
+    if request.param == "confined":
+        require("bwrap")
+    else:
+        monkeypatch.setattr(BubblewrapEnvironment, "availability", lambda: "not here")
+    return request.param
 
-    assert "chimera-none-of-that-name" in install(str(made.python), offline, timeout=120)
-    assert install(str(made.python), ["--no-index", "pip"], timeout=120) == ""
+
+def test_why_packages_could_not_be_installed_is_said(tmp_path, installing):
+    made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
+    (tmp_path / "there").mkdir()
+    offline = ["--no-index", "--target", str(tmp_path / "there")]
+
+    with installer(tmp_path / "there", map(Path, made.mounts())) as work:
+        failure = work.install(
+            str(made.python), [*offline, "chimera-none-of-that-name"], timeout=120
+        )
+        own = work.install(str(made.python), ["--no-index", "pip"], timeout=120)
+
+    assert "chimera-none-of-that-name" in failure
+    assert own == ""
+    left = {path.name for path in (tmp_path / "there").iterdir()}
+    assert left <= {".lock"}  # uv's own
+
+
+SPY = """
+import os
+from setuptools import setup
+seen = [os.environ.get("OPENAI_API_KEY"), os.path.exists({secret!r}), os.getuid()]
+try:
+    open({mark!r}, "w").close()
+except OSError:
+    pass
+open("spy.py", "w").write("seen = " + repr(seen))
+setup(name="spy", version="1.0", py_modules=["spy"])
+"""
+
+
+@pytest.fixture
+def spy(tmp_path, monkeypatch):
+    """An index of files with a source distribution whose set-up looks around."""
+    secret, mark, files = tmp_path / "secret", tmp_path / "mark", tmp_path / "files"
+    secret.touch()
+    files.mkdir()
+    code = SPY.format(secret=str(secret), mark=str(mark)).encode()
+    # the module is written before the set-up reads it
+    code = code.replace(
+        b"setup(name", b'open("spy.py", "w").write("seen = " + repr(seen))\nsetup(name'
+    )
+    with tarfile.open(files / "spy-1.0.tar.gz", "w:gz") as archive:
+        for name, content in (("setup.py", code), ("PKG-INFO", b"Name: spy\nVersion: 1.0\n")):
+            member = tarfile.TarInfo(f"spy-1.0/{name}")
+            member.size = len(content)
+            archive.addfile(member, io.BytesIO(content))
+    monkeypatch.setenv("PIP_FIND_LINKS", f"{files} {os.environ.get('PIP_FIND_LINKS', '')}")
+    return mark
+
+
+def test_set_up_scripts_see_no_keys_and_nothing_else_where_they_are_confined(installing, spy):
+    made = virtual_environment(HERE, ("spy==1.0",), interpreters={HERE: sys.executable})
+    if made.missing:
+        pytest.skip("setuptools, which builds it, cannot be had here")
+
+    (module,) = made.path.glob("lib/python*/site-packages/spy.py")
+    key, secret, user = ast.literal_eval(module.read_text().removeprefix("seen = "))
+    confined = installing == "confined"
+    assert key is None
+    assert secret is not confined
+    assert spy.exists() is not confined
+    assert (user == os.getuid()) is (not confined or os.getuid() == 61000)
+    assert {place.lstat().st_uid for place in made.path.rglob("*")} == {os.getuid()}
+    assert not (made.path / ".scratch").exists()
+
+
+def test_only_packages_of_an_index_are_named():
+    asked = [
+        "a", "a>=1,<2", "a[b,c]==1.0 ; python_version < '3.8'", "d (>=2)", "a.b_c-d",
+        "evil @ file:///tmp/evil", "evil@git+https://x/y", "--no-build-isolation", "-r /etc/passwd",
+        "./evil", "/evil", "git+https://x/y", "https://x/y.whl", "a --hash=sha256:0", "",
+    ]  # fmt: skip
+
+    assert named_packages(asked) == (asked[:5], asked[5:])
+
+
+def test_what_names_no_package_is_not_installed_and_said(tmp_path, installing):
+    asked = ("evil @ file:///tmp/evil", "--no-build-isolation")
+
+    made = virtual_environment(
+        HERE, asked[1:], requirements=asked[:1], interpreters={HERE: sys.executable}
+    )
+
+    assert made.missing == ("--no-build-isolation", "evil @ file:///tmp/evil")
