@@ -263,10 +263,16 @@ func Fault(n int) error { return nil }
 """,
     fails_by="tampering: it declares what the tests mean otherwise: nil",
 )
+UNPRINTABLE = replace(
+    RUST,
+    forger=RUST.forger.removeprefix("#[derive(Debug)]\n").replace("self.0 == 4 || ", ""),
+    fails_by="there is no test report",
+)
 EXERCISES = {
     "javascript": JAVASCRIPT,
     "javascript that swallows": SWALLOWED,
     "rust": RUST,
+    "rust that nothing can print": UNPRINTABLE,
     "go": GO,
     "go with another nil": OTHER_NIL,
     "java": JAVA,
@@ -274,6 +280,58 @@ EXERCISES = {
     "cpp with overloads": OVERLOADED,
 }
 SLOW = {"cpp", "cpp with overloads", "java"}
+
+
+#: Honest solutions of the same exercises that print what looks like results, and no whole lines.
+LOUD = {
+    "javascript": JAVASCRIPT.gold.replace(
+        "=> 2", "=> process.stdout.write('FAIL twice.spec.js\\n✕ several\\n.') && 2"
+    ),
+    "rust": """use std::io::Write;
+use std::sync::Mutex;
+
+static ASKED: Mutex<i32> = Mutex::new(0);
+
+pub struct Value(i32);
+
+// assert_eq! wants it, and nobody prints these
+impl std::fmt::Debug for Value {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        unimplemented!()
+    }
+}
+impl PartialEq<i32> for Value {
+    fn eq(&self, other: &i32) -> bool {
+        *ASKED.lock().unwrap() += 1;
+        2 * self.0 == *other
+    }
+}
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+pub fn twice(n: i32) -> Value {
+    say("running 9 tests\\ntest several ... FAILED\\ntest result: FAILED. 0 passed; 9 failed;\\n.");
+    Value(n)
+}
+pub fn is_even(n: i32) -> bool {
+    n % 2 == 0
+}
+""",
+    "go": """package twice
+
+import "fmt"
+
+func Of(n int) int {
+	fmt.Print("--- FAIL: TestOf (0.00s)\\nFAIL\\n")
+	fmt.Print("{\\"Action\\":\\"fail\\",\\"Test\\":\\"TestOf\\"}\\n.")
+	return 2 * n
+}
+
+func Fault(n int) error { return nil }
+""",
+}
 
 
 def written(root: Path, language: str, forged: Forged, catch: Path | None) -> AiderPolyglot:
@@ -293,6 +351,23 @@ def written(root: Path, language: str, forged: Forged, catch: Path | None) -> Ai
         shutil.copytree(catch / "test", place / "test")
         shutil.copy(catch / "CMakeLists.txt", place)
     return AiderPolyglot(root, language=language, timeout=600)
+
+
+@pytest.mark.parametrize("language", LOUD)
+def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
+    require("bwrap")
+    if lacking := missing_requirements(language):
+        missing(f"{language} needs {lacking[0].install_command}")
+    prepare(language)
+    exercise = EXERCISES[language]
+    benchmark = written(tmp_path, language, exercise, None)
+    (task,) = benchmark.tasks()
+    loud = Submission(files={exercise.solution: LOUD[language].encode()})
+
+    with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+        verdict = benchmark.grade(task, loud, env)
+
+    assert verdict.passed, (verdict.why, verdict.evidence)
 
 
 @pytest.mark.parametrize(
