@@ -7,6 +7,7 @@ A twin that changed one of a test's k expected values found the former with a ch
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -398,3 +399,39 @@ def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, 
     assert twin["twinned"] == twin["tests"], twin
     assert not hostile.passed
     assert forged.fails_by in hostile.why, (hostile.why, hostile.evidence)
+
+
+@pytest.mark.parametrize("true_first", [True, False])
+def test_chance_says_whether_a_twin_comes_before_the_true_run(
+    tmp_path, require, monkeypatch, true_first
+):
+    """And a wrong answer is run twice at most."""
+    require("bwrap")
+    if lacking := missing_requirements("javascript"):
+        missing(f"javascript needs {lacking[0].install_command}")
+    prepare("javascript")
+    benchmark = written(tmp_path, "javascript", JAVASCRIPT, None)
+    (task,) = benchmark.tasks()
+    drawn, run = secrets.randbits, benchmark._run_form
+    twins: list[bool] = []
+
+    def noted(task, files, env, form):
+        if files[JAVASCRIPT.solution] != JAVASCRIPT.gold.encode():
+            twins.append(form.twin)
+        return run(task, files, env, form)
+
+    def runs(code: str) -> list[bool]:
+        twins.clear()
+        with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+            benchmark.grade(task, Submission(files={JAVASCRIPT.solution: code.encode()}), env)
+        return [*twins]
+
+    monkeypatch.setattr(secrets, "randbits", lambda k: int(true_first) if k == 1 else drawn(k))
+    monkeypatch.setattr(benchmark, "_run_form", noted)
+    wrong = JAVASCRIPT.gold.replace("2 * n", "3 * n")
+
+    assert runs(f"{JAVASCRIPT.gold}// right\n")[:2] == (
+        [False, True] if true_first else [True, False]
+    )
+    assert twins.count(False) == 1
+    assert runs(wrong) == ([False] if true_first else [True, False])
