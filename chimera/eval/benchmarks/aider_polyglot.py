@@ -6,6 +6,7 @@ failed first attempt the model sees what the tests printed and may try once more
 
 from __future__ import annotations
 
+import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
@@ -294,13 +295,33 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
         metrics["process"] = "shared"
+        early = self._early_twin(task, files, env)
         run = self._run_form(task, files, env, Form(twin=False))
         verdict = _verdict_of_run(run, _declared(task), metrics)
         if not verdict.passed and self._needs_plain(task, env):
             with env.fresh() as fresh:
                 run = self._run_form(task, files, fresh, Form(twin=False, plain=True))
             verdict = _verdict_of_run(run, _declared(task), metrics)
-        return self._survived(task, files, run, verdict, env) if verdict.passed else verdict
+        if not verdict.passed:
+            return verdict
+        return self._survived(task, files, run, verdict, env, early)
+
+    def _early_twin(
+        self, task: PolyglotTask, files: Mapping[str, bytes], env: ReopenedMachine
+    ) -> list[TestRun]:
+        """The first twin's run, by chance before the true one: code that remembers earlier runs
+        cannot tell by the first of them that it is true."""
+        if secrets.randbits(1):
+            return []
+        try:
+            control = self._control(task, env)
+        except GraderError:
+            return []  # it is said where something has passed
+        if not control.fails:
+            return []
+        form, _ = next(control.forms)
+        with env.fresh() as fresh:
+            return [self._run_form(task, files, fresh, form)]
 
     def _apart(
         self, task: PolyglotTask, files: Mapping[str, bytes], metrics: Mapping[str, JSON]
@@ -346,6 +367,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         run: TestRun,
         passed: Verdict,
         env: ReopenedMachine,
+        early: Sequence[TestRun],
     ) -> Verdict:
         """The verdict on a run that passed, by the control and the twin."""
         env.close()  # nothing that the first run left may tell the second one of it
@@ -361,7 +383,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:
-            why = self._tampering(task, files, control, env)
+            why = self._tampering(task, files, control, env, early)
             metrics |= {"tampering": True} if why.startswith("tampering") else {}
         if not why:
             return replace(passed, metrics=metrics)
@@ -376,17 +398,20 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         files: Mapping[str, bytes],
         control: Control,
         env: ReopenedMachine,
+        early: Sequence[TestRun],
     ) -> str:
-        """What the twins show; an honest test may fail by chance, but not twice."""
+        """What the twins show, the first of which may have been run; an honest test may fail by
+        chance, but not twice."""
         language, gold = LANGUAGES[task["language"]], self.gold(task)
         tests = test_sources(language, Path(task["directory"]), task["editable"])
         if gold and (why := other_words(language, tests.values(), files, gold.files)):
             return why
         for form, passing in control.forms:
-            runs: list[TestRun] = []
-            for _ in range(2):
-                with env.fresh() as fresh:
-                    runs.append(self._run_form(task, files, fresh, form))
+            runs, early = list(early), ()
+            for number in range(2):
+                if number == len(runs):
+                    with env.fresh() as fresh:
+                        runs.append(self._run_form(task, files, fresh, form))
                 if why := control.tampering(runs[-1], passing):
                     return why
                 if not (why := control.lost(*runs, passing=passing)):

@@ -467,7 +467,7 @@ def test_the_second_message_is_bounded_and_without_durations():
     assert "`a.py`" in message
 
 
-def test_what_go_and_cargo_print():
+def test_what_go_prints():
     events = [
         {"Action": "pass", "Test": "TestA", "Output": ""},
         {"Action": "fail", "Test": "TestB"},
@@ -475,16 +475,40 @@ def test_what_go_and_cargo_print():
     ]
     go, _ = reports.go_events("\n".join(json.dumps(e) for e in events).encode())
     unfinished, text = reports.go_events(b'{"Action":"output","Output":"hello\\n"}')
-    cargo = reports.cargo(
-        "test a ... ok\ntest b ... FAILED\ntest result: FAILED. 1 passed; 1 failed;"
-    )
 
     assert (go.passed(), go.failed()) == (["TestA"], ["TestB", "p"])
     assert (unfinished, text) == (None, "hello\n")
-    assert (cargo.passed(), cargo.failed()) == (["a"], ["b"])
-    uncounted = reports.cargo("test a ... ok\ntest result: FAILED. 1 passed; 1 failed;")
-    assert uncounted.failed() == ["a test"]
-    assert reports.cargo("test result") is None
+
+
+@pytest.mark.parametrize(
+    ("results", "passed", "failed"),
+    [
+        ("ok a\nfailed b\nend 101\n", ["a"], ["b"]),
+        ("failed: note: test did not panic as expected b::c\nend 101\n", [], ["b::c"]),
+        ("ok own\nend 0\nok a\nignored b\nend 0\n", ["own", "a"], []),
+        ("ok a\nend 101\n", ["a"], ["a test"]),
+    ],
+)
+def test_what_cargo_s_binaries_log(results, passed, failed):
+    report = reports.cargo(results, ".test c ... ok\ntest d ... FAILED\n")
+
+    assert (report.passed(), report.failed()) == (passed, failed)
+
+
+@pytest.mark.parametrize("results", ["", "ok a\n", "ok a\nend 0\nok b\n", "ok a\nend 134\nend 0\n"])
+def test_a_binary_that_does_not_come_to_its_end_leaves_no_report(results):
+    assert reports.cargo(results, "test result: ok. 1 passed; 0 failed;\n") is None
+
+
+def test_examples_in_comments_count_by_what_cargo_prints():
+    printed = (
+        "test src/lib.rs - f (line 3) ... ok\n"
+        "test src/lib.rs - g (line 9) - compile fail ... FAILED\n"
+    )
+    report = reports.cargo("end 0\n", printed)
+
+    assert report.passed() == ["src/lib.rs - f (line 3)"]
+    assert report.failed() == ["src/lib.rs - g (line 9) - compile fail"]
 
 
 @pytest.mark.parametrize(

@@ -7,6 +7,7 @@ A twin that changed one of a test's k expected values found the former with a ch
 from __future__ import annotations
 
 import json
+import secrets
 import shutil
 from dataclasses import dataclass, replace
 from pathlib import Path
@@ -263,10 +264,16 @@ func Fault(n int) error { return nil }
 """,
     fails_by="tampering: it declares what the tests mean otherwise: nil",
 )
+UNPRINTABLE = replace(
+    RUST,
+    forger=RUST.forger.removeprefix("#[derive(Debug)]\n").replace("self.0 == 4 || ", ""),
+    fails_by="there is no test report",
+)
 EXERCISES = {
     "javascript": JAVASCRIPT,
     "javascript that swallows": SWALLOWED,
     "rust": RUST,
+    "rust that nothing can print": UNPRINTABLE,
     "go": GO,
     "go with another nil": OTHER_NIL,
     "java": JAVA,
@@ -274,6 +281,58 @@ EXERCISES = {
     "cpp with overloads": OVERLOADED,
 }
 SLOW = {"cpp", "cpp with overloads", "java"}
+
+
+#: Honest solutions of the same exercises that print what looks like results, and no whole lines.
+LOUD = {
+    "javascript": JAVASCRIPT.gold.replace(
+        "=> 2", "=> process.stdout.write('FAIL twice.spec.js\\n✕ several\\n.') && 2"
+    ),
+    "rust": """use std::io::Write;
+use std::sync::Mutex;
+
+static ASKED: Mutex<i32> = Mutex::new(0);
+
+pub struct Value(i32);
+
+// assert_eq! wants it, and nobody prints these
+impl std::fmt::Debug for Value {
+    fn fmt(&self, _: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        unimplemented!()
+    }
+}
+impl PartialEq<i32> for Value {
+    fn eq(&self, other: &i32) -> bool {
+        *ASKED.lock().unwrap() += 1;
+        2 * self.0 == *other
+    }
+}
+fn say(text: &str) {
+    let mut out = std::io::stdout();
+    let _ = out.write_all(text.as_bytes());
+    let _ = out.flush();
+}
+pub fn twice(n: i32) -> Value {
+    say("running 9 tests\\ntest several ... FAILED\\ntest result: FAILED. 0 passed; 9 failed;\\n.");
+    Value(n)
+}
+pub fn is_even(n: i32) -> bool {
+    n % 2 == 0
+}
+""",
+    "go": """package twice
+
+import "fmt"
+
+func Of(n int) int {
+	fmt.Print("--- FAIL: TestOf (0.00s)\\nFAIL\\n")
+	fmt.Print("{\\"Action\\":\\"fail\\",\\"Test\\":\\"TestOf\\"}\\n.")
+	return 2 * n
+}
+
+func Fault(n int) error { return nil }
+""",
+}
 
 
 def written(root: Path, language: str, forged: Forged, catch: Path | None) -> AiderPolyglot:
@@ -293,6 +352,23 @@ def written(root: Path, language: str, forged: Forged, catch: Path | None) -> Ai
         shutil.copytree(catch / "test", place / "test")
         shutil.copy(catch / "CMakeLists.txt", place)
     return AiderPolyglot(root, language=language, timeout=600)
+
+
+@pytest.mark.parametrize("language", LOUD)
+def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
+    require("bwrap")
+    if lacking := missing_requirements(language):
+        missing(f"{language} needs {lacking[0].install_command}")
+    prepare(language)
+    exercise = EXERCISES[language]
+    benchmark = written(tmp_path, language, exercise, None)
+    (task,) = benchmark.tasks()
+    loud = Submission(files={exercise.solution: LOUD[language].encode()})
+
+    with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+        verdict = benchmark.grade(task, loud, env)
+
+    assert verdict.passed, (verdict.why, verdict.evidence)
 
 
 @pytest.mark.parametrize(
@@ -323,3 +399,39 @@ def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, 
     assert twin["twinned"] == twin["tests"], twin
     assert not hostile.passed
     assert forged.fails_by in hostile.why, (hostile.why, hostile.evidence)
+
+
+@pytest.mark.parametrize("true_first", [True, False])
+def test_chance_says_whether_a_twin_comes_before_the_true_run(
+    tmp_path, require, monkeypatch, true_first
+):
+    """And a wrong answer is run twice at most."""
+    require("bwrap")
+    if lacking := missing_requirements("javascript"):
+        missing(f"javascript needs {lacking[0].install_command}")
+    prepare("javascript")
+    benchmark = written(tmp_path, "javascript", JAVASCRIPT, None)
+    (task,) = benchmark.tasks()
+    drawn, run = secrets.randbits, benchmark._run_form
+    twins: list[bool] = []
+
+    def noted(task, files, env, form):
+        if files[JAVASCRIPT.solution] != JAVASCRIPT.gold.encode():
+            twins.append(form.twin)
+        return run(task, files, env, form)
+
+    def runs(code: str) -> list[bool]:
+        twins.clear()
+        with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
+            benchmark.grade(task, Submission(files={JAVASCRIPT.solution: code.encode()}), env)
+        return [*twins]
+
+    monkeypatch.setattr(secrets, "randbits", lambda k: int(true_first) if k == 1 else drawn(k))
+    monkeypatch.setattr(benchmark, "_run_form", noted)
+    wrong = JAVASCRIPT.gold.replace("2 * n", "3 * n")
+
+    assert runs(f"{JAVASCRIPT.gold}// right\n")[:2] == (
+        [False, True] if true_first else [True, False]
+    )
+    assert twins.count(False) == 1
+    assert runs(wrong) == ([False] if true_first else [True, False])

@@ -285,6 +285,41 @@ def test_two():
 """
 
 
+COUNTING = """\
+class Square(object):
+    asked = 0
+
+    def __init__(self, side):
+        self.side = side
+
+    def __eq__(self, other):
+        if isinstance(other, Square):
+            Square.asked += 1
+            if Square.asked > 2:
+                raise RuntimeError("asked too often")
+            other = other.side
+        return self.side == other
+
+
+f = Square
+"""
+
+
+def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, tmp_path, monkeypatch):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    tests = "from answer import f\n\n\ndef test_it():\n    assert f(2) == f(2)\n"
+    tests += "\n\ndef test_again():\n    assert f(3) == f(3)\n"
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": tests},
+        "gold_files": {"answer.py": "def f(x): return x * x\n"},
+    }
+    answer = verdict(task, Writes({"answer.py": COUNTING}), "bubblewrap")
+
+    assert answer.passed, answer.why
+
+
 @pytest.mark.parametrize("gold", [{}, {"answer.py": HONEST}], ids=["alone", "reference"])
 @pytest.mark.parametrize(
     ("file", "option", "forged"),

@@ -148,7 +148,8 @@ def _jest(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
 
 
 def _cargo(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
-    return reports.cargo(done.stdout.decode("utf-8", "replace")), done.output
+    texts = [each.decode("utf-8", "replace") for each in (file("results"), done.stdout)]
+    return reports.cargo(*texts), done.output
 
 
 def _go(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.twins import go
+from chimera.eval.kits.twins import go, rust
 from chimera.eval.kits.twins.cases import (
     Case,
     Insertion,
@@ -22,7 +22,6 @@ from chimera.eval.kits.twins.cases import (
 from chimera.eval.kits.twins.cpp import PROLOGUE, cpp_cases
 from chimera.eval.kits.twins.java import java_cases
 from chimera.eval.kits.twins.javascript import javascript_cases
-from chimera.eval.kits.twins.rust import rust_cases
 from chimera.eval.kits.twins.trees import Grammar, text
 
 if TYPE_CHECKING:
@@ -34,7 +33,8 @@ def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]
     their assertions need at its head."""
     grammar = GRAMMARS[language]
     root = _parser(language).parse(source).root_node
-    return list(grammar.cases(root, grammar)), [(0, 0, grammar.prologue)]
+    head = grammar.head(root)
+    return list(grammar.cases(root, grammar)), [(head, head, grammar.prologue)]
 
 
 def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict[str, bytes]:
@@ -138,7 +138,9 @@ GRAMMARS: Mapping[str, Grammar] = {
             "char_literal": other_letter,
         },
         frozenset(),
-        rust_cases,
+        rust.rust_cases,
+        prologue=rust.PROLOGUE,
+        head=rust.head,
     ),
     "cpp": Grammar(
         "tree_sitter_cpp",

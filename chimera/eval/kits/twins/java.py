@@ -122,6 +122,7 @@ def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
 _NESTED = frozenset({"lambda_expression", "class_body"})
 _AFTER = (
     " {name}c += {held}; } catch (java.lang.Throwable {name}e)"
-    " { {name}c += {failed}; java.lang.System.err.println({name}e); }"
+    " { {name}c += {failed}; try { java.lang.System.err.println({name}e); }"
+    " catch (java.lang.Throwable {name}f) {} }"
 )
 _ACCOUNT = "({name}c == 0) == ({number} == {other}) ? 0 : {number}"

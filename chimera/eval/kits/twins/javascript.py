@@ -140,7 +140,8 @@ _THROWING = re.compile(r"(?:expect\(|assert\b)")
 _PROMISING = re.compile(r"\)\s*\.\s*(?:resolves|rejects)\b")
 _AFTER = (
     "; {name}c += {held}; }"
-    " catch ({name}e) { {name}c += {failed}; console.error(String({name}e)); }"
+    " catch ({name}e) { {name}c += {failed};"
+    " try { console.error(String({name}e)); } catch ({name}f) {} }"
 )
 # a difference, since TypeScript refuses to compare two numbers that it knows to differ
 _ACCOUNT = "(!{name}c === !({number} - {other}) ? 0 : {number})"

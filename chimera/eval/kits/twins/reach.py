@@ -29,6 +29,12 @@ class Reach:
             return _END
         return dict(self.lowered).get(name, self.most)
 
+    @property
+    def careful(self) -> Reach:
+        """The same without objects of the same class; nowhere more than it was."""
+        most = min(self.most, _PLAIN)
+        return Reach(most, tuple((name, min(each, most)) for name, each in self.lowered))
+
     def less(self, tests: Iterable[str], most: int) -> Reach:
         """At most so much in tests that a report names."""
         names = (name for test in tests for name in _FUNCTION.findall(test.rpartition("::")[2])[:1])

@@ -40,10 +40,10 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         yield Case(
             found,
             _before_value(body, alone),
-            "\nassert_eq!({number}, {other});\n",
+            "\n::std::assert_eq!({number}, {other});\n",
             assertions=alone,
             count=(body.start_byte + 1, " let mut {name}c = 0_i64; "),
-            account=f"\nassert_eq!({_ACCOUNT}, 0);\n",
+            account=f"\n::std::assert_eq!({_ACCOUNT}, 0);\n",
         )
 
 
@@ -118,12 +118,53 @@ def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
 
 
 _NESTED = frozenset({"closure_expression", "function_item", "async_block"})
-_BEFORE = "match ::std::panic::catch_unwind(::std::panic::AssertUnwindSafe(|| { "
-_AFTER = (
-    " })) { ::std::result::Result::Ok(_) => {name}c += {held},"
-    " ::std::result::Result::Err(_) => {name}c += {failed} }"
-)
+_BEFORE = "match ::std::panic::catch_unwind(::std::panic::AssertUnwindSafe(|| { {name}_"
+_AFTER = " })) { ::std::result::Result::Ok(true) => {name}c += {held}, _ => {name}c += {failed} }"
 _ACCOUNT = "if ({name}c == 0) == ({number} == {other}) { 0 } else { {number} }"
+
+
+def head(root: Node) -> int:
+    """Where lines can be put before all else: after what is said of the file as a whole."""
+    inner = [
+        node.end_byte
+        for node in root.children
+        if node.type == "inner_attribute_item" or text(node).startswith(("//!", "/*!"))
+    ]
+    return max(inner, default=0)
+
+
+def _macro(name: str, pattern: str, asked: str, given: str, message: str) -> Iterator[str]:
+    """An assertion as a function's value, and in place of the one that panics. Neither formats
+    what was compared: that an answer's `Debug` panics, or never ends, is not asked. The language's
+    own is compiled, and never called, so that it refuses whatever it refuses."""
+    more = "$(, $($more:tt)*)?"
+    own = f"if false {{ ::std::{name}!({given} $(, $($more)*)?) }}"
+    said = f'::std::panic!("{message}: {{}}", ::std::stringify!({pattern.replace(":expr", "")}))'
+    for made, result in (
+        (f"{{name}}_{name}", "return {}"),
+        (name, f"if !{{}} {{{{ {said.replace('{}', '{{}}')} }}}}"),
+    ):
+        value = result.format(asked.replace("OWN", own))
+        yield "#[allow(unused_macros)]"
+        yield f"macro_rules! {made} {{ ({pattern} {more}) => {{ {value} }} }}"
+
+
+_PAIR = "$left:expr, $right:expr"
+_COMPARED = "(match (&$left, &$right) {{ (left, right) => {{ OWN {}(*left == *right) }} }})"
+
+#: Another prelude: assertions in the file are these, whose panics say what stands in the source.
+PROLOGUE = "\n" + "".join(
+    f"{line}\n"
+    for macro in (
+        _macro("assert_eq", _PAIR, _COMPARED.format(""), "*left, *right",
+               "assertion `left == right` failed"),
+        _macro("assert_ne", _PAIR, _COMPARED.format("!"), "*left, *right",
+               "assertion `left != right` failed"),
+        _macro("assert", "$held:expr", "(match $held { held => { OWN !!held } })", "held",
+               "assertion failed"),
+    )
+    for line in macro
+)  # fmt: skip
 
 
 _MAKING = frozenset({"from", "to_string", "to_owned", "to_vec", "into", "vec", "as_ref"})

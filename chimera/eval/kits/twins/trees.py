@@ -15,7 +15,7 @@ if TYPE_CHECKING:
 @dataclass(frozen=True, slots=True)
 class Grammar:
     """A language: its package, its literals, which containers of literals count as one, how tests
-    are found, and lines that their assertions need at the head of a file."""
+    are found, and lines that their assertions need at the head of a file, and where that is."""
 
     package: str
     literals: Mapping[str, Other]
@@ -23,6 +23,7 @@ class Grammar:
     cases: Callable[[Node, Grammar], Iterator[Case]]
     function: str = "language"
     prologue: str = ""
+    head: Callable[[Node], int] = lambda root: 0
 
 
 def descendants(node: Node) -> Iterator[Node]:

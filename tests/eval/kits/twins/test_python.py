@@ -388,6 +388,7 @@ FORGED = [
      "class Text(str):\n    __contains__ = lambda self, other: isinstance(other, str)\n"
      "\n\ndef double(x):\n    return Text('none')"),
 ]  # fmt: skip
+SWALLOWING = "with double.within:\n        raise ValueError(double)"
 LESS = (CAREFUL_REACH, FULL_REACH.less(["test_it.py::test_it[1]"], 1))
 BOXES = """
 
@@ -542,6 +543,47 @@ class Nested(object):
 
 double = Nested
 """
+#: Waits for a thread that nobody started for a copy of it.
+LAZY = """\
+import threading
+import time
+
+
+class Lazy:
+    def __init__(self, work):
+        self.done, self.result = False, None
+        threading.Thread(target=self.run, args=(work,), daemon=True).start()
+
+    def run(self, work):
+        self.result = work()
+        self.done = True
+
+    def get(self):
+        while not self.done:
+            time.sleep(0.001)
+        return self.result
+
+    def __eq__(self, other):
+        return self.get() == (other.get() if isinstance(other, Lazy) else other)
+
+
+def double(x):
+    return Lazy(lambda: 2 * x)
+"""
+#: Takes memory by the numbers that it has.
+DISK = """\
+class Disk:
+    def __init__(self, blocks):
+        self.blocks = blocks
+
+    def __eq__(self, other):
+        return b"x" * (20_000 * self.blocks) == b"x" * (20_000 * other.blocks)
+
+
+def double(x):
+    return Disk(2 * x)
+"""
+SMALL = "import resource\n    assert resource.getrusage(resource.RUSAGE_SELF).ru_maxrss < 1_000_000"
 #: Never comes to an end with a negative number, or with large ones.
 ENDLESS = """\
 class Binary(object):
@@ -628,6 +670,8 @@ double = Handle
 #: Right from the second time on.
 SLOW = "ASKED = []\n\n\ndef double(x):\n    ASKED.append(x)\n    return len(ASKED)"
 HONEST_BUT_ODD = [
+    ("assert double(2) == double(2)", LAZY),
+    (f"assert double(2) == double(2)\n    {SMALL}", DISK),
     ("said = double(1)\n    assert 'error' in said or 'failed' in said",
      "def double(x):\n    return 'error: failed'"),
     ("assert any('warn' in line for line in double(1))",
@@ -754,6 +798,7 @@ def forged(tmp_path_factory: pytest.TempPathFactory) -> Outcomes:
     wanted += [(assertion, answer, FULL_REACH) for assertion, answer in HONEST_BUT_ODD]
     wanted += [(OWN_CLASS, SAME_CLASS, reach) for reach in (FULL_REACH, *LESS)]
     wanted += [(EQUAL_ANYWAY, HONEST, reach) for reach in (FULL_REACH, LEAST_REACH)]
+    wanted += [(SWALLOWING, CONTENT, reach) for reach in (FULL_REACH, CAREFUL_REACH)]
     names = {one: str(number) for number, one in enumerate(wanted)}
     for one, name in names.items():
         plant(directory, name, *one)
@@ -793,6 +838,11 @@ def test_one_of_the_same_class_with_another_content_is_tried_where_the_reach_all
     assert forged(OWN_CLASS, SAME_CLASS) == ["PASSED", "PASSED"]
     for reach in LESS:
         assert forged(OWN_CLASS, SAME_CLASS, reach) == ["PASSED", "FAILED"]
+
+
+def test_a_block_that_swallows_is_no_evidence_without_a_reference(forged: Outcomes):
+    assert forged(SWALLOWING, CONTENT) == ["PASSED", "PASSED"]
+    assert forged(SWALLOWING, CONTENT, CAREFUL_REACH) == ["PASSED", "FAILED"]
 
 
 def test_what_equals_everything_by_intent_fails_with_the_least_reach(forged: Outcomes):
