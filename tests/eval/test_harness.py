@@ -404,25 +404,42 @@ def test_memory_stays_flat(tmp_path):
     assert large - small < 8_000
 
 
-def test_what_had_ended_when_a_run_was_interrupted_is_not_paid_for_again(tmp_path):
-    executors = []
+class EndsAtOnce(SilentObserver):
+    """Fails when it is told of the first trial, once all others have ended, too."""
 
-    class Watched(Harness):
-        def _threads(self, surroundings, trials):
-            executors.append(super()._threads(surroundings, trials))
-            return executors[-1]
+    def __init__(self, failure):
+        self.failure, self.executors = failure, []
 
-    class Impatient(SilentObserver):
-        def finished(self, record):
-            while executors[0]._results.qsize() < executors[0].pending:  # until all have ended
-                time.sleep(0.01)
-            raise KeyboardInterrupt
+    def harness(self, **settings):
+        executors = self.executors
 
+        class Watched(Harness):
+            def _threads(self, surroundings, trials):
+                executors.append(super()._threads(surroundings, trials))
+                return executors[-1]
+
+        return Watched(benchmark=Parity(8), concurrency=8, observer=self, **settings)
+
+    def finished(self, record):
+        (executor,) = self.executors
+        while executor._results.qsize() < executor.pending:
+            time.sleep(0.01)
+        raise self.failure
+
+
+@pytest.mark.parametrize(
+    ("failure", "raised"),
+    [
+        (KeyboardInterrupt, Interrupted),
+        (ValueError, ValueError),
+        (OSError, OSError),
+        (SystemExit, SystemExit),
+    ],
+)
+def test_what_had_ended_when_a_run_was_cut_off_is_not_paid_for_again(tmp_path, failure, raised):
     again, file = Even(), tmp_path / "r.chi"
-    with pytest.raises(Interrupted):
-        Watched(
-            benchmark=Parity(8), agent=Even(), store=file, concurrency=8, observer=Impatient()
-        ).run()
+    with pytest.raises(raised):
+        EndsAtOnce(failure).harness(agent=Even(), store=file).run()
 
     result = Harness(benchmark=Parity(8), agent=again, store=file).run()
 
@@ -444,27 +461,6 @@ def test_an_agent_that_asks_the_program_to_end_is_an_error_of_its_trial(tmp_path
 
     assert result.total == 8
     assert [each.task_id for each in result.store.records() if each.error] == ["n3"]
-
-
-@pytest.mark.parametrize("failure", [ValueError, OSError, SystemExit])
-def test_what_had_ended_when_an_observer_failed_is_not_paid_for_again(tmp_path, failure):
-    asked, again, file = Even(), Even(), tmp_path / "r.chi"
-
-    class Failing(SilentObserver):
-        def finished(self, record):
-            while len(asked.seen) < 8:
-                time.sleep(0.01)
-            time.sleep(0.2)
-            raise failure
-
-    with pytest.raises(failure):
-        Harness(
-            benchmark=Parity(8), agent=asked, store=file, concurrency=8, observer=Failing()
-        ).run()
-    result = Harness(benchmark=Parity(8), agent=again, store=file).run()
-
-    assert again.seen == []
-    assert result.total == 8
 
 
 def test_an_answer_whose_verdict_cannot_be_stored_is_not_paid_for_again(tmp_path):
