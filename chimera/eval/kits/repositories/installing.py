@@ -69,13 +69,27 @@ def named_packages(texts: Iterable[str]) -> tuple[list[str], list[str]]:
     return kept, refused
 
 
+def uv_program() -> str | None:
+    """uv itself, the first on the PATH: a version manager's script starts what is elsewhere."""
+    for folder in os.get_exec_path():
+        found = shutil.which("uv", path=folder)
+        if found is not None and not _is_script(found):
+            return found
+    return None
+
+
+def _is_script(program: str) -> bool:
+    with open(program, "rb") as stream:
+        return stream.read(2) == b"#!"
+
+
 class Installer:
     """Fills one folder on this machine itself, without its keys."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
         self.scratch = folder / ".scratch"
-        self.uv = shutil.which("uv")
+        self.uv = uv_program()
 
     def __enter__(self) -> Self:
         self.scratch.mkdir()

@@ -168,7 +168,10 @@ def _make(
         if tools:
             install(*tools, timeout=600)
         if pins and install("--no-deps", *pins, timeout=1800):
-            missing = [pin for pin in pins if install("--no-deps", pin)]
+            failures = {pin: said for pin in pins if (said := install("--no-deps", pin))}
+            missing = list(failures)
+            if len(missing) == len(pins) > 1:  # no package's fault
+                raise EnvironmentFault(f"none of {len(pins)} packages: {failures[pins[-1]]}")
         if requirements:
             bounds = ("-c", str(path / "constraints.txt"))
             listed = "\n".join(pin for pin in pins if pin not in missing)

@@ -15,7 +15,7 @@ from chimera.cache import made_once, write_atomically
 from chimera.environments.bubblewrap import BubblewrapEnvironment
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.kits.repositories.benchmark import PythonOptions
-from chimera.eval.kits.repositories.installing import installer, named_packages
+from chimera.eval.kits.repositories.installing import installer, named_packages, uv_program
 from chimera.eval.kits.repositories.package_index import source_distribution
 from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.kits.repositories.virtualenvs import (
@@ -215,3 +215,27 @@ def test_what_names_no_package_is_not_installed_and_said(tmp_path, installing):
     )
 
     assert made.missing == ("--no-build-isolation", "evil @ file:///tmp/evil")
+
+
+def test_a_script_that_starts_uv_elsewhere_is_not_uv(tmp_path, monkeypatch):
+    shims, own = tmp_path / "shims", tmp_path / "own"
+    for folder, content in ((shims, b'#!/bin/sh\nexec elsewhere uv "$@"\n'), (own, b"\x7fELF")):
+        folder.mkdir()
+        (folder / "uv").write_bytes(content)
+        (folder / "uv").chmod(0o755)
+    monkeypatch.setenv("PATH", str(shims))
+    assert uv_program() is None
+    monkeypatch.setenv("PATH", f"{shims}:{tmp_path / 'absent'}:{own}")
+    assert uv_program() == str(own / "uv")
+
+
+def test_an_installer_that_brings_none_of_several_packages_is_a_fault(tmp_path, monkeypatch):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    monkeypatch.setenv("PIP_NO_INDEX", "1")
+    (tmp_path / "empty").mkdir()
+    monkeypatch.setenv("PIP_FIND_LINKS", str(tmp_path / "empty"))
+    monkeypatch.setenv("PATH", "/usr/bin:/bin")  # pip alone, which knows both settings
+    with pytest.raises(EnvironmentFault, match="none of 2 packages"):
+        virtual_environment(
+            HERE, ("nosuch-a==1", "nosuch-b==1"), interpreters={HERE: sys.executable}
+        )
