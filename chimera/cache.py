@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -65,8 +65,7 @@ def made_once(kind: str, name: str, make: Callable[[Path], None]) -> Path:
     if marker.exists():
         return place
     place.parent.mkdir(parents=True, exist_ok=True)
-    with doing(f"making {kind}, once"), place.with_name(name + ".lock").open("w") as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
+    with doing(f"making {kind}, once"), _alone(place):
         if marker.exists():
             return place
         try:
@@ -97,17 +96,31 @@ def stored_value(
 ) -> ValueT:
     """The stored value, or what `make` returns, stored for the next time if `keeps` then says so.
 
-    `load` raises ValueError for a damaged entry, which is made anew; a cache that cannot be
-    written is only slow.
+    Whoever asks while it is being made waits for it. `load` raises ValueError for a damaged entry,
+    which is made anew; a cache that cannot be written is only slow.
     """
     file = cache_dir() / kind / f"{name}.json"
     with contextlib.suppress(OSError, ValueError):
         return load(file.read_bytes())
-    content = dump(make())
-    if keeps():
+    with contextlib.ExitStack() as held:
         with contextlib.suppress(OSError):
-            write_atomically(file, content)
+            file.parent.mkdir(parents=True, exist_ok=True)
+            held.enter_context(_alone(file))
+        with contextlib.suppress(OSError, ValueError):
+            return load(file.read_bytes())
+        content = dump(make())
+        if keeps():
+            with contextlib.suppress(OSError):
+                write_atomically(file, content)
     return load(content)
+
+
+@contextlib.contextmanager
+def _alone(path: Path) -> Iterator[None]:
+    """Hold the lock beside a path; others on this machine wait, threads among them."""
+    with path.with_name(path.name + ".lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        yield
 
 
 def write_atomically(path: Path, content: bytes) -> None:

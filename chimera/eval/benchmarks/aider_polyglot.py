@@ -120,6 +120,15 @@ class PolyglotOptions(Options):
         Options.__post_init__(self)
 
 
+@dataclass(frozen=True, slots=True)
+class EarlyTwin:
+    """A submission's run of a twin, and the control whose first twin that was: one that was not
+    kept is another the next time."""
+
+    control: Control
+    run: TestRun
+
+
 class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
     """`languages` (a list) wins over `language`; both empty means all six."""
 
@@ -308,20 +317,20 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
 
     def _early_twin(
         self, task: PolyglotTask, files: Mapping[str, bytes], env: ReopenedMachine
-    ) -> list[TestRun]:
+    ) -> EarlyTwin | None:
         """The first twin's run, by chance before the true one: code that remembers earlier runs
         cannot tell by the first of them that it is true."""
         if secrets.randbits(1):
-            return []
+            return None
         try:
             control = self._control(task, env)
         except GraderError:
-            return []  # it is said where something has passed
+            return None  # it is said where something has passed
         if not control.fails:
-            return []
+            return None
         form, _ = next(control.forms)
         with env.fresh() as fresh:
-            return [self._run_form(task, files, fresh, form)]
+            return EarlyTwin(control, self._run_form(task, files, fresh, form))
 
     def _apart(
         self, task: PolyglotTask, files: Mapping[str, bytes], metrics: Mapping[str, JSON]
@@ -367,11 +376,11 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         run: TestRun,
         passed: Verdict,
         env: ReopenedMachine,
-        early: Sequence[TestRun],
+        early: EarlyTwin | None,
     ) -> Verdict:
         """The verdict on a run that passed, by the control and the twin."""
         env.close()  # nothing that the first run left may tell the second one of it
-        control = self._control(task, env)
+        control = early.control if early else self._control(task, env)
         if control.reach != FULL_REACH:
             # where the twin tries less, the first run can be told from it: another one decides
             with env.fresh() as fresh:
@@ -383,7 +392,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         metrics = {**passed.metrics, "twin": control.metrics()}
         why = control.missing(run)
         if not why and control.fails:
-            why = self._tampering(task, files, control, env, early)
+            why = self._tampering(task, files, control, env, [early.run] if early else [])
             metrics |= {"tampering": True} if why.startswith("tampering") else {}
         if not why:
             return replace(passed, metrics=metrics)

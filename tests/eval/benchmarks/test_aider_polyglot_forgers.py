@@ -426,12 +426,20 @@ def test_chance_says_whether_a_twin_comes_before_the_true_run(
             benchmark.grade(task, Submission(files={JAVASCRIPT.solution: code.encode()}), env)
         return [*twins]
 
+    controls, control = [], benchmark._control
+
+    def counted(*arguments):
+        controls.append(control(*arguments))
+        return controls[-1]
+
     monkeypatch.setattr(secrets, "randbits", lambda k: int(true_first) if k == 1 else drawn(k))
     monkeypatch.setattr(benchmark, "_run_form", noted)
+    monkeypatch.setattr(benchmark, "_control", counted)
     wrong = JAVASCRIPT.gold.replace("2 * n", "3 * n")
 
     assert runs(f"{JAVASCRIPT.gold}// right\n")[:2] == (
         [False, True] if true_first else [True, False]
     )
     assert twins.count(False) == 1
+    assert len(controls) == 1  # one that was not kept is another the next time: honest code failed
     assert runs(wrong) == ([False] if true_first else [True, False])

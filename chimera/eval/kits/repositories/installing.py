@@ -79,7 +79,7 @@ def uv_program() -> str | None:
 
 
 def _is_script(program: str) -> bool:
-    with open(program, "rb") as stream:
+    with Path(program).open("rb") as stream:
         return stream.read(2) == b"#!"
 
 
