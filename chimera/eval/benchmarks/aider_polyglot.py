@@ -6,18 +6,15 @@ failed first attempt the model sees what the tests printed and may try once more
 
 from __future__ import annotations
 
-import secrets
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 from pathlib import Path, PurePosixPath
 from typing import Any, NotRequired
 
-from chimera.cache import digest
 from chimera.environments.base import (
     Environment,
     EnvironmentSpec,
-    Machine,
     ResourceLimits,
     machine,
 )
@@ -42,27 +39,12 @@ from chimera.eval.benchmarks._aider_polyglot.exercises import (
     reference_files,
     tables_of_tests,
 )
-from chimera.eval.benchmarks._aider_polyglot.languages import (
-    LANGUAGES,
-    TestRun,
-    run_command,
-    run_exercise,
-)
+from chimera.eval.benchmarks._aider_polyglot.grading import ExerciseTests, rated
+from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
-from chimera.eval.benchmarks._aider_polyglot.twins import (
-    Control,
-    Form,
-    chosen,
-    control_name,
-    controlled,
-    forms,
-    other_words,
-    test_sources,
-)
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.data.sources import Item, RepositoryPart
-from chimera.eval.kits.twins.reach import FULL_REACH
 from chimera.eval.options import Options, option
 from chimera.eval.preflight import lacking_packages
 from chimera.eval.values import Submission, Task, Verdict
@@ -118,15 +100,6 @@ class PolyglotOptions(Options):
                 raise UsageError(f"unknown language {name!r}; known: {', '.join(LANGUAGES)}")
         object.__setattr__(self, "languages", tuple(dict.fromkeys(chosen)))
         Options.__post_init__(self)
-
-
-@dataclass(frozen=True, slots=True)
-class EarlyTwin:
-    """A submission's run of a twin, and the control whose first twin that was: one that was not
-    kept is another the next time."""
-
-    control: Control
-    run: TestRun
 
 
 class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
@@ -242,14 +215,16 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         return (Path(task["directory"]),)
 
     def _judge(self, task: PolyglotTask, start: StartEnvironment) -> Any:
+        tests = self._tests(task)
+
         def judge(files: Mapping[str, bytes]) -> str | None:
             """What the model is told about these files; None when the data set's tests pass."""
             if (same := _compared(task, files)) is not None:
                 why = "the files are not the expected ones"
                 return None if same else second_message(why, task["editable"])
             with machine(self.open_grading_environment(task, start)) as env:
-                run = self._run(task, _allowed(task, files), env)
-            verdict = _verdict_of_run(run, _declared(task), {"attempts": 1})
+                run = tests.run(_allowed(task, files), env)
+            verdict = tests.verdict_of_run(run, {"attempts": 1})
             output = run.output or verdict.why
             return None if verdict.passed else second_message(output, task["editable"])
 
@@ -298,39 +273,25 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         same = None if tested else _compared(task, files)
         if same is not None:
             why = f"the files are {'' if same else 'not '}the expected ones"
-            return _verdict(same, why, metrics, decided_by="diff")
+            return rated(same, why, metrics, decided_by="diff")
         if (verdict := self._apart(task, files, metrics)) is not None:
             return verdict
         if not isinstance(env, ReopenedMachine):
             raise GraderError("exercises are graded in environments that they open themselves")
         metrics["process"] = "shared"
-        early = self._early_twin(task, files, env)
-        run = self._run_form(task, files, env, Form(twin=False))
-        verdict = _verdict_of_run(run, _declared(task), metrics)
-        if not verdict.passed and self._needs_plain(task, env):
-            with env.fresh() as fresh:
-                run = self._run_form(task, files, fresh, Form(twin=False, plain=True))
-            verdict = _verdict_of_run(run, _declared(task), metrics)
-        if not verdict.passed:
-            return verdict
-        return self._survived(task, files, run, verdict, env, early)
+        return self._tests(task).verdict(files, env, metrics)
 
-    def _early_twin(
-        self, task: PolyglotTask, files: Mapping[str, bytes], env: ReopenedMachine
-    ) -> EarlyTwin | None:
-        """The first twin's run, by chance before the true one: code that remembers earlier runs
-        cannot tell by the first of them that it is true."""
-        if secrets.randbits(1):
-            return None
-        try:
-            control = self._control(task, env)
-        except GraderError:
-            return None  # it is said where something has passed
-        if not control.fails:
-            return None
-        form, _ = next(control.forms)
-        with env.fresh() as fresh:
-            return EarlyTwin(control, self._run_form(task, files, fresh, form))
+    def _tests(self, task: PolyglotTask) -> ExerciseTests:
+        gold = self.gold(task)
+        return ExerciseTests(
+            language=LANGUAGES[task["language"]],
+            directory=Path(task["directory"]),
+            editable=task["editable"],
+            declared=_declared(task),
+            reference=gold.files if gold is not None else None,
+            seconds=task["timeout"],
+            command=task.get("test_command", ""),
+        )
 
     def _apart(
         self, task: PolyglotTask, files: Mapping[str, bytes], metrics: Mapping[str, JSON]
@@ -345,7 +306,7 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         timed = int("time" in str(found.metrics["limit"]))
         marks: dict[str, JSON] = {"process": "apart", "test_timeouts": timed}
         why = found.why or f"{len(_declared(task))} tests passed"
-        return _verdict(
+        return rated(
             found.passed, why, {**found.metrics, **metrics, **marks}, evidence=found.evidence
         )
 
@@ -361,106 +322,6 @@ class AiderPolyglot(DatasetBenchmark[PolyglotTask]):
         reference = gold.files[name].decode()
         checks = checks_of(source, PurePosixPath(name).stem, reference, task["timeout"])
         return checks if checks is not None and checks.fit() else None
-
-    def _needs_plain(self, task: PolyglotTask, env: ReopenedMachine) -> bool:
-        """Whether the reference fails the rewritten tests too, but for the plain form."""
-        try:
-            return self._control(task, env).plain
-        except GraderError:
-            return False
-
-    def _survived(
-        self,
-        task: PolyglotTask,
-        files: Mapping[str, bytes],
-        run: TestRun,
-        passed: Verdict,
-        env: ReopenedMachine,
-        early: EarlyTwin | None,
-    ) -> Verdict:
-        """The verdict on a run that passed, by the control and the twin."""
-        env.close()  # nothing that the first run left may tell the second one of it
-        control = early.control if early else self._control(task, env)
-        if control.reach != FULL_REACH:
-            # where the twin tries less, the first run can be told from it: another one decides
-            with env.fresh() as fresh:
-                form = Form(False, plain=control.plain, reach=control.reach)
-                run = self._run_form(task, files, fresh, form)
-            passed = _verdict_of_run(run, _declared(task), dict(passed.metrics))
-            if not passed.passed:
-                return passed
-        metrics = {**passed.metrics, "twin": control.metrics()}
-        why = control.missing(run)
-        if not why and control.fails:
-            why = self._tampering(task, files, control, env, [early.run] if early else [])
-            metrics |= {"tampering": True} if why.startswith("tampering") else {}
-        if not why:
-            return replace(passed, metrics=metrics)
-        metrics |= {"official": True, "test_timeouts": 0}
-        return _verdict(
-            False, why, {**metrics, "pass_rate_1": 0, "pass_rate_2": 0}, passed.evidence
-        )
-
-    def _tampering(
-        self,
-        task: PolyglotTask,
-        files: Mapping[str, bytes],
-        control: Control,
-        env: ReopenedMachine,
-        early: Sequence[TestRun],
-    ) -> str:
-        """What the twins show, the first of which may have been run; an honest test may fail by
-        chance, but not twice."""
-        language, gold = LANGUAGES[task["language"]], self.gold(task)
-        tests = test_sources(language, Path(task["directory"]), task["editable"])
-        if gold and (why := other_words(language, tests.values(), files, gold.files)):
-            return why
-        for form, passing in control.forms:
-            runs, early = list(early), ()
-            for number in range(2):
-                if number == len(runs):
-                    with env.fresh() as fresh:
-                        runs.append(self._run_form(task, files, fresh, form))
-                if why := control.tampering(runs[-1], passing):
-                    return why
-                if not (why := control.lost(*runs, passing=passing)):
-                    break
-            if why:
-                return why
-        return ""
-
-    def _control(self, task: PolyglotTask, env: ReopenedMachine) -> Control:
-        reference = self.gold(task)
-        if reference is None:
-            return Control(why="the exercise has no reference")
-
-        def run(files: Mapping[str, bytes], form: Form) -> TestRun:
-            with env.fresh() as fresh:
-                return self._run_form(task, files, fresh, form)
-
-        language, directory = LANGUAGES[task["language"]], Path(task["directory"])
-        name = control_name(language, directory, language.toolchain(directory))
-        return controlled(
-            reference.files, run, chosen(language), digest(name, task.get("test_command"))
-        )
-
-    def _run_form(
-        self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine, form: Form
-    ) -> TestRun:
-        """The tests in a form on these files; nothing else differs between two runs."""
-        language, directory = LANGUAGES[task["language"]], Path(task["directory"])
-        return self._run(task, {**files, **forms(language, directory, task["editable"], form)}, env)
-
-    def _run(self, task: PolyglotTask, files: Mapping[str, bytes], env: Machine) -> TestRun:
-        """The exercise's tests on these files, written over those that are there."""
-        directory = Path(task["directory"])
-        for path, content in files.items():
-            env.write_file(f"{directory.name}/{path}", content)
-        language = LANGUAGES[task["language"]]
-        toolchain = language.toolchain(directory)
-        if command := task.get("test_command"):
-            return run_command(env, language, command, directory.name, toolchain, task["timeout"])
-        return run_exercise(env, language, directory.name, toolchain, task["timeout"])
 
     def gold(self, task: PolyglotTask) -> Submission | None:
         directory = Path(task["directory"])
@@ -563,45 +424,6 @@ def _prompt(task: PolyglotTask, directory: Path) -> str:
         files=", ".join(f"`{name}`" for name in task["editable"]),
         stubs=stubs,
     )
-
-
-def _verdict_of_run(run: TestRun, declared: list[str], metrics: dict[str, JSON]) -> Verdict:
-    evidence: dict[str, JSON] = {"output": run.output[-20_000:]}
-    report = run.report
-    if run.timed_out:
-        why = "the tests did not end within the time limit"
-    elif report is None:
-        last = run.output.strip().splitlines()[-1:] or ["nothing was printed"]
-        why = f"there is no test report (exit code {run.exit_code}): {last[0][:200]}"
-    elif failed := report.failed():
-        total = len(failed) + run.passes
-        why = f"{len(failed)} of {total} tests failed, first {failed[0]}"
-    elif run.passes == 0:
-        why = "no test ran"
-    elif run.exit_code != 0:
-        why = f"the tests passed but the command ended with exit code {run.exit_code}"
-    elif missing := [n for n in declared if not any(n in seen for seen in report.passed())]:
-        why = f"{len(missing)} declared tests did not run, first {missing[0]}"
-    else:
-        return _verdict(True, f"{run.passes} tests passed", metrics, evidence)
-    metrics = {**metrics, "test_timeouts": int(run.timed_out)}
-    if report is None and not run.timed_out:
-        metrics["ran"] = False
-    if run.exit_code == 0 and not run.timed_out:
-        metrics["official"] = True  # upstream asks for nothing but the exit status
-    return _verdict(False, why, metrics, evidence)
-
-
-def _verdict(
-    passed: bool,
-    why: str,
-    metrics: Mapping[str, JSON],
-    evidence: Mapping[str, JSON] | None = None,
-    decided_by: str = "tests",
-) -> Verdict:
-    first = int(passed and metrics["attempts"] == 1)
-    rates = {"pass_rate_1": first, "pass_rate_2": int(passed), "decided_by": decided_by}
-    return Verdict(passed, why, metrics={**rates, **metrics}, evidence=evidence or {})
 
 
 def _same_text(content: bytes, expected: str) -> bool:

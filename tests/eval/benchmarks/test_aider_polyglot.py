@@ -317,13 +317,13 @@ def test_both_runs_look_alike_to_the_code(root, start):
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
     telling = (
-        "import os, sys\nassert 0, repr((sorted(os.environ), sys.argv[1:2], sorted(os.listdir())))"
+        b"import os, sys\nassert 0, repr((sorted(os.environ), sys.argv[1:2], sorted(os.listdir())))"
     )
     seen = []
     with benchmark.open_grading_environment(task, start) as env:
         for form in (Form(twin=False), Form(twin=True)):
             with env.fresh() as fresh:
-                run = benchmark._run_form(task, {"twice.py": telling.encode()}, fresh, form)
+                run = benchmark._tests(task)._run_form({"twice.py": telling}, fresh, form)
             seen += [line for line in run.output.splitlines() if line.startswith("E ")]
 
     assert len(seen) == 2

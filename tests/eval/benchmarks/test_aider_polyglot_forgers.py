@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from chimera.eval.benchmarks._aider_polyglot.caches import prepare
+from chimera.eval.benchmarks._aider_polyglot.grading import ExerciseTests
 from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
 from chimera.eval.trial import StartBackend
@@ -412,13 +413,13 @@ def test_chance_says_whether_a_twin_comes_before_the_true_run(
     prepare("javascript")
     benchmark = written(tmp_path, "javascript", JAVASCRIPT, None)
     (task,) = benchmark.tasks()
-    drawn, run = secrets.randbits, benchmark._run_form
+    drawn, run = secrets.randbits, ExerciseTests._run_form
     twins: list[bool] = []
 
-    def noted(task, files, env, form):
+    def noted(tests, files, env, form):
         if files[JAVASCRIPT.solution] != JAVASCRIPT.gold.encode():
             twins.append(form.twin)
-        return run(task, files, env, form)
+        return run(tests, files, env, form)
 
     def runs(code: str) -> list[bool]:
         twins.clear()
@@ -426,15 +427,15 @@ def test_chance_says_whether_a_twin_comes_before_the_true_run(
             benchmark.grade(task, Submission(files={JAVASCRIPT.solution: code.encode()}), env)
         return [*twins]
 
-    controls, control = [], benchmark._control
+    controls, control = [], ExerciseTests.control
 
     def counted(*arguments):
         controls.append(control(*arguments))
         return controls[-1]
 
     monkeypatch.setattr(secrets, "randbits", lambda k: int(true_first) if k == 1 else drawn(k))
-    monkeypatch.setattr(benchmark, "_run_form", noted)
-    monkeypatch.setattr(benchmark, "_control", counted)
+    monkeypatch.setattr(ExerciseTests, "_run_form", noted)
+    monkeypatch.setattr(ExerciseTests, "control", counted)
     wrong = JAVASCRIPT.gold.replace("2 * n", "3 * n")
 
     assert runs(f"{JAVASCRIPT.gold}// right\n")[:2] == (
