@@ -63,7 +63,8 @@ class AnthropicProvider(Provider):
         def send() -> AbstractContextManager[Any]:
             connect = min(CONNECT_SECONDS, request.timeout)
             timeout = anthropic.Timeout(request.timeout, connect=connect)
-            given = sdk_arguments(resource.create, arguments, self._headers(arguments))
+            insisted = {"messages": [], "max_tokens": arguments["max_tokens"]}
+            given = sdk_arguments(arguments, self._headers(arguments), **insisted)
             create = resource.with_streaming_response.create
             opened: AbstractContextManager[Any] = create(timeout=timeout, **given)
             return opened

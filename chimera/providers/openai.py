@@ -77,9 +77,13 @@ class OpenAIProvider(Provider):
 
         def send() -> AbstractContextManager[Any]:
             timeout = openai.Timeout(request.timeout, connect=min(CONNECT_SECONDS, request.timeout))
-            resource = client.responses if wire is responses else client.chat.completions
-            create = resource.with_streaming_response.create
-            given = sdk_arguments(resource.create, arguments, self.settings.headers)
+            headers = self.settings.headers
+            if wire is responses:
+                create = client.responses.with_streaming_response.create
+                given = sdk_arguments(arguments, headers)
+            else:
+                create = client.chat.completions.with_streaming_response.create
+                given = sdk_arguments(arguments, headers, messages=[])
             opened: AbstractContextManager[Any] = create(timeout=timeout, **given)
             return opened
 

@@ -7,7 +7,6 @@ body is read here, chunk by chunk, because an HTTP client's time-out starts anew
 from __future__ import annotations
 
 import email.utils
-import inspect
 import json
 import math
 import re
@@ -42,14 +41,15 @@ _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "Unsup
 
 
 def sdk_arguments(
-    create: Callable[..., Any], body: dict[str, Any], headers: Sequence[tuple[str, str]] = ()
+    body: dict[str, Any], headers: Sequence[tuple[str, str]] = (), **insisted: Any
 ) -> dict[str, Any]:
-    """A request's body as the arguments of an SDK's method, which does not know every field."""
-    known = inspect.signature(create).parameters
-    arguments = {name: value for name, value in body.items() if name in known}
-    rest = {name: value for name, value in body.items() if name not in known}
-    if rest:
-        arguments["extra_body"] = rest
+    """A request's body as the arguments of an SDK's method, with stand-ins for what it insists on.
+
+    The method gets the body as a whole and sends it as it is: it does not know every field, and
+    looks through each that it knows.
+    """
+    extra_body = {name: value for name, value in body.items() if name != "model"}
+    arguments = {"model": body["model"], **insisted, "extra_body": extra_body}
     if headers:
         arguments["extra_headers"] = dict(headers)
     return arguments
