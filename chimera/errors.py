@@ -9,6 +9,7 @@
         ├── EnvironmentFault  a sandbox or container did not start, or broke
         ├── AgentError        the agent's own program failed
         ├── GraderError       the checks could not be run
+        │   └── JudgeFault    a judging model is missing, split, or answered nonsense
         ├── StoreError        a run or another file cannot be written: exit code 4
         └── BudgetExceeded    the run's money is reserved; the trial was not (fully) run
 
@@ -102,6 +103,13 @@ class AgentError(RunError):
 
 class GraderError(RunError):
     boundary = "grader"
+
+
+class JudgeFault(GraderError):
+    """A judging model's own: that a rule decides the reference without it does not turn it into
+    the answer's."""
+
+    boundary = "judge"
 
 
 class StoreError(RunError):

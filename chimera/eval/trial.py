@@ -32,7 +32,8 @@ from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict, content_digest
 from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
-from chimera.text import storable_value
+from chimera.providers.secrets import without_keys
+from chimera.text import storable_value, with_texts
 from chimera.types import JSON, AgentResult, Usage
 
 if TYPE_CHECKING:
@@ -273,7 +274,8 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
                 kind = type(submission).__name__
                 raise AgentError(f"what was handed in is {kind}: expected a Submission")
             with _boundary(AgentError, "reading the submission"):
-                account.submission = submission = storable_value(submission)
+                submission = with_texts(storable_value(submission), without_keys)
+                account.submission = submission
             submitted()
         account.submission = submission
         if benchmark.grading == "same":

@@ -46,13 +46,19 @@ def remember_secret(value: str) -> None:
         _remembered.add(value)
 
 
-def redact(text: str) -> str:
-    """`text` without the values of key variables, remembered keys and anything shaped like one."""
-    if not text:
-        return text
+def without_keys(text: str) -> str:
+    """`text` without the values of key variables and remembered keys."""
     for value in (*_remembered, *_environment_secrets()):
         if value in text:
             text = text.replace(value, PLACEHOLDER)
+    return text
+
+
+def redact(text: str) -> str:
+    """`text` without keys, and without anything shaped like one."""
+    if not text:
+        return text
+    text = without_keys(text)
     for start, shape in _SHAPES:
         if start in text:
             text = shape.sub(PLACEHOLDER, text)

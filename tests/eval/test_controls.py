@@ -10,7 +10,7 @@ from typing import ClassVar
 import pytest
 
 from chimera.environments.base import Environment
-from chimera.errors import EnvironmentFault, GraderError, UsageError
+from chimera.errors import EnvironmentFault, GraderError, JudgeFault, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Controls, _Made
 from chimera.eval.harness import Harness
@@ -121,6 +121,18 @@ def test_checks_that_break_on_an_answer_alone_were_broken_by_it(case, status):
     assert record.status == status
     assert "the checks broke" in record.why
     assert ruled(Answers(**case), "odd", mode="off").status == "error"
+
+
+def test_a_judges_fault_is_not_the_answers_though_a_rule_decides_the_reference():
+    class NeedsAJudge(Answers):
+        def grade(self, task, submission, env):
+            if submission.text == "open":
+                raise JudgeFault("no judge is there")
+            return super().grade(task, submission, env)
+
+    record = ruled(NeedsAJudge(), "open")
+
+    assert (record.status, record.error.boundary) == ("error", "judge")
 
 
 def test_checks_that_broke_once_decide_nothing():

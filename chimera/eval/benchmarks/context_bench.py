@@ -15,7 +15,7 @@ from typing import Any, Literal
 
 from chimera.cache import file_digest
 from chimera.environments.base import Environment, EnvironmentSpec, Machine, machine
-from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
+from chimera.errors import DatasetError, EnvironmentFault, JudgeFault, UsageError
 from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, rows
@@ -366,7 +366,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
         try:
             question = (RUBRIC if own else path.read_text("utf-8")).format(**fields)
         except (OSError, KeyError, IndexError, ValueError) as error:
-            raise GraderError(f"{path}: {error!r}") from None
+            raise DatasetError(f"{path}: {error!r}") from None
 
         def read(reply: str) -> Opinion[float]:
             envelope = extract.json_envelope(reply)
@@ -376,7 +376,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
                 or not isinstance(score, (int, float))
                 or score not in scores
             ):
-                raise GraderError(f"the judge gave no valid score: {reply[:200]!r}")
+                raise JudgeFault(f"the judge gave no valid score: {reply[:200]!r}")
             return Opinion(float(score), str((envelope or {}).get("rationale") or "judged"))
 
         opinion = judge.decide(JUDGE_RULES, question, read)

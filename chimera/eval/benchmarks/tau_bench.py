@@ -14,7 +14,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
 
 from chimera.environments.base import Environment
-from chimera.errors import DatasetError, GraderError
+from chimera.errors import DatasetError
 from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
     ConversationOptions,
@@ -267,7 +267,7 @@ def _check_quoted(quoted: Any, row: Row) -> None:
     criteria = row.get("evaluation_criteria") or {}
     sides = [_plain_actions(actions) for actions in (quoted, criteria.get("actions") or ())]
     if sides[0] != sides[1]:
-        raise GraderError(
+        raise DatasetError(
             f"the result file quotes gold actions that its task does not have: {sides[0]:.200} "
             f"there, {sides[1]:.200} in the task"
         )

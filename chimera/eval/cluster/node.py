@@ -46,7 +46,7 @@ from chimera.eval.values import Control, TrialError, TrialRecord, content_digest
 from chimera.eval.workers import ThreadExecutor
 from chimera.providers.limiter import hearing_refusals
 from chimera.providers.meter import Budget
-from chimera.providers.secrets import redact
+from chimera.providers.secrets import redact, without_keys
 from chimera.text import with_texts
 from chimera.types import JSON
 
@@ -178,7 +178,8 @@ class Node:
 def _without_keys(record: TrialRecord) -> TrialRecord:
     """What may leave this machine: the driver does not know this machine's keys."""
     clean = with_texts(record, redact)
-    return replace(clean, task_id=record.task_id, digest=record.digest)
+    kept = with_texts(record.submission, without_keys)  # as it was graded
+    return replace(clean, task_id=record.task_id, digest=record.digest, submission=kept)
 
 
 def unfinished(job: Job, error: TrialError) -> TrialRecord:

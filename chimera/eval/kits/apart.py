@@ -21,7 +21,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from chimera.confinement.namespaces import bwrap, namespaces_refused
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault
 from chimera.eval.kits import apart_worker
 
 MEMORY_BYTES = 4 * 1024**3
@@ -99,7 +99,9 @@ class _Nursery:
             self._answer()
         except OSError:
             self.close()
-            raise GraderError("the process that reads foreign text apart did not start") from None
+            raise EnvironmentFault(
+                "the process that reads foreign text apart did not start"
+            ) from None
 
     def fork(self) -> tuple[socket.socket, int]:
         """What a new worker listens on, and its process id there; OSError when this one ended."""
@@ -202,7 +204,9 @@ class _Pool:
         try:
             return _Worker(modules, nursery)
         except OSError as error:
-            raise GraderError("a process that reads foreign text apart did not start") from error
+            raise EnvironmentFault(
+                "a process that reads foreign text apart did not start"
+            ) from error
 
 
 class _Turns:

@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Generic, TypeVar
 
-from chimera.errors import GraderError
+from chimera.errors import JudgeFault
 from chimera.providers import create_provider
 from chimera.providers.meter import Meter, current_meter, metered
 from chimera.types import JSON, Message
@@ -56,14 +56,14 @@ class Judge:
         max_tokens: int | None = None,
     ) -> Opinion[DecisionT]:
         """What enough of the samples decide. `read` finds the opinion in a reply, or raises
-        `GraderError`; so does a judge that is split."""
+        `JudgeFault`; so does a judge that is split."""
         opinions: list[Opinion[DecisionT]] = []
-        faults: list[GraderError] = []
+        faults: list[JudgeFault] = []
         for sample in range(self.samples):
             reply = self.ask(instructions, question, max_tokens=max_tokens, sample=sample)
             try:
                 opinions.append(read(reply))
-            except GraderError as fault:
+            except JudgeFault as fault:
                 faults.append(fault)
         if not opinions:
             raise faults[0]
@@ -72,7 +72,7 @@ class Judge:
         if agreeing < NEEDED * self.samples:
             told = ", ".join(f"{count} × {other}" for other, count in counts)
             unread = f", {len(faults)} × no answer" if faults else ""
-            raise GraderError(f"the judge is split: {told}{unread}")
+            raise JudgeFault(f"the judge is split: {told}{unread}")
         self.agreements.append(agreeing / self.samples)
         return next(opinion for opinion in opinions if opinion.decision == decision)
 
@@ -81,7 +81,7 @@ class Judge:
     ) -> str:
         """One reply, whatever the agent has used up of its time and tokens."""
         if self.model is None:
-            raise GraderError(
+            raise JudgeFault(
                 f"this needs a judge model: give one with --option {self.option}=SERVICE/MODEL"
             )
         messages = [Message.system(instructions), Message.user(question)]

@@ -26,7 +26,7 @@ _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)[ \t]*+(?P<info
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _ANSWER_LINE = re.compile(
-    r"^[ \t*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[ \t*_]*[:：][ \t*_]*"
+    r"^[ \t*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[ \t*_]*[:：][ \t*_`]*"
     r"(?P<answer>[^\s*_`].*)$",
     re.IGNORECASE | re.MULTILINE,
 )
@@ -71,7 +71,7 @@ def fenced_blocks(text: str) -> list[Block]:
         if opening is None:
             if fence:
                 opening, lines = fence, []
-        elif fence and not fence["info"].strip() and fence["ticks"].startswith(opening["ticks"]):
+        elif fence and _closes(fence, opening):
             blocks.append(_block(opening, lines, closed=True))
             opening = None
         else:
@@ -79,6 +79,12 @@ def fenced_blocks(text: str) -> list[Block]:
     if opening is not None:
         blocks.append(_block(opening, lines, closed=False))
     return blocks
+
+
+def _closes(fence: re.Match[str], opening: re.Match[str]) -> bool:
+    """Markdown's rule: deeper by more than three blanks, a fence is a part of the code."""
+    deeper = len(fence["indent"].expandtabs()) - len(opening["indent"].expandtabs())
+    return deeper <= 3 and not fence["info"].strip() and fence["ticks"].startswith(opening["ticks"])
 
 
 def _block(opening: re.Match[str], lines: Sequence[str], *, closed: bool) -> Block:
@@ -90,17 +96,19 @@ def _block(opening: re.Match[str], lines: Sequence[str], *, closed: bool) -> Blo
 def python_program(reply: str, *, entry_point: str | None = None, prompt: str = "") -> str:
     """The whole Python program a reply hands in.
 
-    The last Python block that defines `entry_point` wins. Where `prompt` is the beginning of a
-    program, its imports and helpers are put before a block that defines the function anew, and a
-    block (or bare text) that only goes on with the function is appended to it.
+    The last Python block that defines `entry_point` wins; one that imports it (from the answer's
+    own file, to try it) only where none defines it. Where `prompt` is the beginning of a program,
+    its imports and helpers are put before a block that defines the function anew, and a block (or
+    bare text) that only goes on with the function is appended to it.
     """
     text = without_reasoning(reply)
     blocks = [block.code for block in fenced_blocks(text) if block.language in PYTHON_FENCES]
     candidates = [code for code in reversed(blocks) if code.strip()] or [text]
-    for code in candidates:
-        for program in (code, textwrap.dedent(code)):
-            if _defines(program, entry_point):
-                return _with_preamble(program, prompt, entry_point)
+    for imported in (False, True):
+        for code in candidates:
+            for program in (code, textwrap.dedent(code)):
+                if _defines(program, entry_point, imported=imported):
+                    return _with_preamble(program, prompt, entry_point)
     found = _search(candidates, prompt, entry_point)
     return candidates[0] if found is None else found
 
@@ -193,15 +201,16 @@ def _parsed(code: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST | Synt
         return SyntaxError(str(error))
 
 
-def _defines(code: str, entry_point: str | None) -> bool:
-    """Whether this parses and, outside of stubs, binds the name at the top level."""
+def _defines(code: str, entry_point: str | None, *, imported: bool = True) -> bool:
+    """Whether this parses and, outside of stubs, binds the name at the top level; by an import
+    only where that counts."""
     tree = parse_python(code)
     if tree is None or not tree.body:
         return False
-    return entry_point is None or entry_point in set(_bound_names(tree.body))
+    return entry_point is None or entry_point in set(_bound_names(tree.body, imported))
 
 
-def _bound_names(body: Sequence[ast.stmt]) -> Iterator[str]:
+def _bound_names(body: Sequence[ast.stmt], imported: bool) -> Iterator[str]:
     for node in body:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef):
             if not _is_stub(node):
@@ -211,10 +220,10 @@ def _bound_names(body: Sequence[ast.stmt]) -> Iterator[str]:
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
             yield from (target.id for target in targets if isinstance(target, ast.Name))
-        elif isinstance(node, ast.Import | ast.ImportFrom):
+        elif imported and isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name for alias in node.names)
         elif isinstance(node, ast.If | ast.Try):
-            yield from _bound_names([*node.body, *node.orelse])
+            yield from _bound_names([*node.body, *node.orelse], imported)
 
 
 def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:

@@ -8,7 +8,7 @@ file holds is believed no more than any other input: see `database`.
 from __future__ import annotations
 
 import sqlite3
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -29,7 +29,7 @@ from chimera.eval.values import (
     Verdict,
 )
 from chimera.providers.meter import Budget, CallRecord
-from chimera.providers.secrets import may_hold_secrets, redact
+from chimera.providers.secrets import may_hold_secrets, redact, without_keys
 from chimera.text import (
     MOST_NEAR,
     did_you_mean,
@@ -389,10 +389,12 @@ class RunStore:
             self._execute("INSERT INTO grounds VALUES (?,?,?,?)", (trial, *row))
 
     def _write_submission(self, trial: int, submission: Submission) -> None:
+        """What is graded again is what was graded: nothing is taken out for its shape alone."""
         raw, data = submission.raw, submission.data
         row = (
-            *(redact(submission.text), submission.form),
-            *(redact(raw) if raw is not None else None, _json(data) if data is not None else None),
+            *(without_keys(submission.text), submission.form),
+            without_keys(raw) if raw is not None else None,
+            _json(data, without_keys) if data is not None else None,
         )
         self._execute(
             "INSERT INTO submissions VALUES (?,?,?,?,?)", (trial, *_checked(row, _Submission))
@@ -828,12 +830,12 @@ def _checked(row: Sequence[Any], kind: type[RowT]) -> RowT:
     return msgspec.convert(row, kind, builtin_types=(bytes,))
 
 
-def _json(value: JSON) -> str:
+def _json(value: JSON, clean: Callable[[str], str] = redact) -> str:
     """The JSON text of a value, its texts redacted before they are quoted and escaped."""
     encoded = encode(value).decode()
     if not may_hold_secrets(encoded):
         return encoded
-    return encode(with_texts(msgspec.json.decode(encoded), redact)).decode()
+    return encode(with_texts(msgspec.json.decode(encoded), clean)).decode()
 
 
 class StoredBudget(Budget):

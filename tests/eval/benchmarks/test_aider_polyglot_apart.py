@@ -127,6 +127,26 @@ def test_what_does_not_solve_it_fails(tmp_path, code, why):
     assert verdict.metrics["process"] == "apart"
 
 
+@pytest.mark.parametrize(
+    "more",
+    [
+        "from __future__ import annotations\nfrom dataclasses import dataclass\n"
+        "from typing import ClassVar\n\n@dataclass\nclass Kept:\n    all: ClassVar[dict] = {}\n\n",
+        "import sys\nassert vars(sys.modules[__name__]) is globals()\nassert __name__ == 'twice'\n",
+        "from pathlib import Path\nassert 'def double' in Path(__file__).read_text()\n",
+        "import pickle\nclass Mine:\n    pass\npickle.loads(pickle.dumps(Mine()))\n",
+        "import inspect\ndef mine():\n    pass\nassert 'pass' in inspect.getsource(mine)\n",
+        "from multiprocessing import Pool\ndef mine(n):\n    return n\n"
+        "with Pool(2) as pool:\n    assert pool.map(mine, [1, 2]) == [1, 2]\n",
+    ],
+)
+def test_a_solution_is_the_module_that_tests_would_import(tmp_path, more):
+    verdict = graded(exercise(tmp_path), more + GOLD)
+
+    assert verdict.passed, verdict.why
+    assert verdict.metrics["process"] == "apart"
+
+
 def test_hostile_solutions_have_nothing_to_forge(tmp_path):
     benchmark = exercise(tmp_path)
     found = dict(hostile("python", {"twice.py": STUB.encode()}))

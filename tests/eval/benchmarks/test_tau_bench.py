@@ -370,7 +370,7 @@ def test_quoted_gold_actions_that_the_task_does_not_have_are_an_error(tau2, tmp_
     (contradicting,) = benchmark.read_predictions(file)
 
     assert not benchmark.grade(agreeing.task, agreeing.submission, NO_ENVIRONMENT).passed
-    with pytest.raises(GraderError, match="gold actions that its task does not have"):
+    with pytest.raises(DatasetError, match="gold actions that its task does not have"):
         benchmark.grade(contradicting.task, contradicting.submission, NO_ENVIRONMENT)
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from chimera.errors import GraderError
+from chimera.errors import JudgeFault
 from chimera.eval.kits.judge import Judge, Opinion
 from chimera.providers.meter import Meter, TrialLimits, metered
 
@@ -40,7 +40,7 @@ def test_a_judge_that_is_not_needed_leaves_no_evidence():
 
 
 def test_without_a_model_there_is_no_verdict():
-    with pytest.raises(GraderError, match="--option judge=SERVICE/MODEL"):
+    with pytest.raises(JudgeFault, match="--option judge=SERVICE/MODEL"):
         Judge(None, option="judge").ask("Judge.", "Is it?")
 
 
@@ -71,7 +71,7 @@ def in_turn(tmp_path):
 
 def yes_or_no(reply):
     if reply not in ("yes", "no"):
-        raise GraderError(f"neither: {reply}")
+        raise JudgeFault(f"neither: {reply}")
     return Opinion(reply == "yes", reply)
 
 
@@ -102,7 +102,7 @@ def test_enough_samples_of_a_judge_decide(in_turn, replies, decision, agreement)
     ],
 )
 def test_a_judge_that_is_split_gives_no_verdict(in_turn, replies, says):
-    with pytest.raises(GraderError, match=says):
+    with pytest.raises(JudgeFault, match=says):
         Judge(in_turn(*replies), samples=len(replies)).decide("Judge.", "Is it?", yes_or_no)
 
 

@@ -25,6 +25,11 @@ def run(program: str) -> object:
         "```python\ndef total(xs):\n    return sum(xs)\n```",
         "```python\ndef total(xs):\n    return sum(xs)\n```\nUse it:\n"
         "```python\nprint(total([4]))\n```",
+        "solution.py\n```python\ndef total(xs):\n    return sum(xs)\n```\ntest_solution.py:\n"
+        "```python\nfrom solution import total\n\ndef test():\n    assert total([4]) == 4\n```",
+        "```python\nfrom builtins import sum as total\n```",
+        '```python\ndef total(xs):\n    """Add.\n\n    ```\n    total([1])\n    ```\n    """\n'
+        "    return sum(xs)\n```",
         "```bash\npip install x\n```\n```python\ndef total(xs):\n    return sum(xs)\n```",
         "    return sum(xs)\n",
         "    return sum(xs)\n\nThis adds them all up.",

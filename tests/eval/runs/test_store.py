@@ -270,6 +270,17 @@ def test_a_checkpoint_of_another_answer_is_replaced(store):
     assert store.record("t/1", 2) == other
 
 
+def test_an_answer_is_kept_as_it_was_graded(store):
+    """What only looks like a key is a part of the program."""
+    looks = "sk-a1b2c3d4e5f6g7h8i9j0k1l2"
+    answer = Submission(f"KEY = '{looks}'", raw=looks, data={"k": looks})
+    store.write(replace(RECORD, submission=answer, verdict=Verdict(False, looks)))
+
+    kept = store.record("t/1", 2)
+    assert kept.submission == answer
+    assert looks not in kept.verdict.why
+
+
 @pytest.mark.parametrize(
     "secret", ["sk-live-0123456789abcdefghijklmnop", 'a "quoted" pass\\word', "of two\nlines, both"]
 )

@@ -22,9 +22,11 @@ from chimera.eval.values import Verdict
 from chimera.sandbox import Limits
 
 #: Raised when tests are put before the judge in another way.
-VERSION = 1
+VERSION = 2
 #: Runs the test cases that stand before it, and ends with the first failure.
 RUNNER = Path(__file__).parent / "runners" / "unittest_apart.py"
+#: Stands before the solution, which it loads.
+LOADER = Path(__file__).parent / "runners" / "solution_apart.py"
 #: What tests may import; by others (`random`, `io`, mocks) they reach into the solution.
 PURE = frozenset(
     {"collections", "datetime", "decimal", "fractions", "functools", "itertools", "json", "math",
@@ -36,22 +38,28 @@ ALWAYS_MET = frozenset({"assertNotEqual", "assertNotIn", "assertIsNot", "assertN
 
 @dataclass(frozen=True, slots=True)
 class Checks:
-    """What a judge runs, the names that it takes from the solution, and one that passes."""
+    """What a judge runs, the solution's module, the names that it takes from it, and a solution
+    that passes."""
 
     source: str
+    module: str
     names: tuple[str, ...]
     reference: str
     seconds: float
 
     def verdict(self, program: str) -> Verdict:
         return python_tests(
-            program,
+            self._loaded(program),
             self.source,
             names=self.names,
             limits=Limits(cpu_seconds=self.seconds),
             packages=(),
-            reference=self.reference,
+            reference=self._loaded(self.reference),
         )
+
+    def _loaded(self, program: str) -> str:
+        loader, source = LOADER.read_text("utf-8"), program.encode("utf-8", "surrogatepass")
+        return f"{loader}\n\nglobals().update(_loaded({self.module!r}, {source!r}))\n"
 
     def fit(self) -> bool:
         """Whether the reference passes apart from the tests, tried once."""
@@ -64,7 +72,9 @@ class Checks:
 
         return stored_value(
             "polyglot-apart",
-            digest(VERSION, sys.version, self.reference, self.source, list(self.names)),
+            digest(
+                VERSION, sys.version, self.reference, self.source, self.module, list(self.names)
+            ),
             passes,
             dump=lambda passed: json.dumps(passed).encode(),
             load=lambda content: bool(json.loads(content)),
@@ -102,7 +112,7 @@ def checks_of(tests: str, module: str, reference: str, seconds: float) -> Checks
         start, end = statement.lineno - 1, statement.end_lineno or 0
         lines[start:end] = [binding, *[""] * (end - start - 1)]
     source = "\n".join([*lines, RUNNER.read_text("utf-8")])
-    return Checks(source, tuple(dict.fromkeys(names)), reference, seconds)
+    return Checks(source, module, tuple(dict.fromkeys(names)), reference, seconds)
 
 
 def _sources(statement: ast.stmt) -> list[str]:

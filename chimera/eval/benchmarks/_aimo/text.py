@@ -10,6 +10,9 @@ _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.0*)?")
 _WHOLE = re.compile(r"[+-]?\d{1,400}(?:\.0*)?")  # no answer is longer, and long ones cost time
 #: No answer is longer, whatever is written around its digits.
 _LONGEST = 2000
+#: Delimiters of mathematics and emphasis around a whole answer.
+_OPENING = re.compile(r"^(?:[\s$*`_]|\\[(\[])+")
+_CLOSING = re.compile(r"(?:[\s$*`_.]|\\[)\]])+$")
 _MARKUP = re.compile(r"\\(?:text|textbf|mathbf|mathrm|boxed)\{([^{}]*)\}")
 
 
@@ -18,13 +21,16 @@ def whole_number(answer: str) -> int | None:
 
     A fraction, a power, a factorial, several numbers or a unit is not a whole number.
     """
-    text = answer.strip().strip("$").strip()
+    text = answer.strip()
     if len(text) > _LONGEST:
         return None
+    text = _undelimited(text)
+    if text.startswith("<") and text.endswith(">"):
+        text = text[1:-1]
     while (plain := _MARKUP.sub(r"\1", text)) != text:
         text = plain
     text = _SEPARATORS.sub("", text.replace("\u2212", "-"))
-    text = text.strip("*`_").strip("$").strip(".") if not text.endswith(".0") else text
+    text = _undelimited(text)
     if text.count("=") == 1:
         text = _NAMED.sub("", text)
     if not text.isascii():
@@ -32,3 +38,7 @@ def whole_number(answer: str) -> int | None:
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
+
+
+def _undelimited(text: str) -> str:
+    return _CLOSING.sub("", _OPENING.sub("", text))

@@ -18,11 +18,37 @@ _WORDS = (
     "zero one two three four five six seven eight nine ten eleven twelve thirteen fourteen "
     "fifteen sixteen seventeen eighteen nineteen twenty"
 )
-NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())}
+_TENS = "twenty thirty forty fifty sixty seventy eighty ninety"
+NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())} | {
+    word: 10 * value for value, word in enumerate(_TENS.split(), 2)
+}
+#: Numbers that words alone make, which are not worked out here.
+_LARGE = re.compile(
+    rf"\b(?:hundred|thousand|million|dozen)s?\b|\b(?:{'|'.join(_TENS.split())})[- ][a-z]"
+)
+#: "one" that stands for a thing, and counts nothing.
+_PRONOUN = re.compile(
+    r"\b(?:any|each|every|no|only|other|some|that|the|this|which)\s+ones?\b|\bone of\b"
+)
 _NUMBER = re.compile(r"(?<![\w.#/-])[-+]?\$?\d[\d,]*(?:\.\d+)?(?![\w/-])")
-_NEGATED = re.compile(
-    r"(?:\bnot|n't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
-    r"\s+(?:is\s+|was\s+|be\s+|the\s+|by\s+|to\s+)*$"
+_DENIAL = r"(?:\bnot|n't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
+_NEGATED = re.compile(rf"{_DENIAL}\s+(?:is\s+|was\s+|be\s+|the\s+|by\s+|to\s+)*$")
+#: What leaves open whether a reply means what it names. A reply that denies without such a word, or
+#: says that it gives up, is not told from one that answers.
+_DOUBT = re.compile(
+    r"n't\b|\b(?:no|not|nor|none|neither|never|nobody|nothing|cannot|or|either|whether|if|unless|but|"
+    r"except|excluding|without|anyone|anybody|someone|somebody|instead|rather|than|unlike|opposite|"
+    r"could|would|should|might|may|maybe|perhaps|possibly|probably|likely|unlikely|apparently|seems?|"
+    r"appears?|suppose|suspect|assum\w*|guess\w*|bet|doubt\w*|unsure|uncertain|unclear|unknown|unable|"
+    r"impossible|hard\w*|wrong|incorrect|false|untrue|mistake\w*|deny|denie[ds]|refus\w*|reject\w*|"
+    r"fail\w*|ruled?|exclude[ds]?|eliminate[ds]?|disqualif\w*|sorry|everyone|everybody|all|both|among|"
+    r"candidates?)\b"
+)
+#: What makes another number of the one that is named.
+_BOUNDS = re.compile(
+    r"\b(?:more|less|fewer|over|under|above|below|least|most|up to|exceed\w*|about|around|roughly|"
+    r"approximately|approx|almost|nearly|between|plus|minus|times|half|twice|percent of)\b"
+    r"|\bdouble\s"
 )
 
 
@@ -84,39 +110,42 @@ def _final(text: str) -> str:
 
 def _numbers(text: str) -> set[float]:
     found = {_value(match.group()) for match in _NUMBER.finditer(text)}
-    words = re.findall(r"[a-z]+", text)
+    words = re.findall(r"[a-z]+", _PRONOUN.sub(" ", text))
     return found | {float(NUMBER_WORDS[word]) for word in words if word in NUMBER_WORDS}
 
 
 def _decide_number(text: str, wanted: float) -> Decision | None:
+    if _LARGE.search(text):
+        return None
+    numbers = _numbers(text)
+    if wanted not in numbers:
+        return Decision(False, "rule", f"the reply does not name {wanted:g}")
     final = _final(text)
-    numbers = _numbers(final) or _numbers(text)
-    if len(numbers) == 1:
-        value = numbers.pop()
-        if any(_negated(final, found.start()) for found in _NUMBER.finditer(final)):
-            return Decision(False, "rule", f"the reply denies {value:g}")
-        return Decision(value == wanted, "rule", f"the final number is {value:g}")
-    if not numbers:
-        return Decision(False, "rule", "the reply has no number")
-    return None
+    places = [found.start() for found in _NUMBER.finditer(final) if _value(found[0]) == wanted]
+    if numbers == {wanted} and any(_negated(final, place) for place in places):
+        return Decision(False, "rule", f"the reply denies {wanted:g}")
+    if _DOUBT.search(text) or _BOUNDS.search(text) or (_numbers(final) or numbers) != {wanted}:
+        return None
+    return Decision(True, "rule", f"the final number is {wanted:g}")
 
 
 def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
     if not _places(text, truth):
         return Decision(False, "rule", f"the reply does not name {truth!r}")
     final = _final(text) if _places(_final(text), truth) else text
+    named = {name for name in names | {truth} if _places(final, name)}
     affirmed = {
-        name
-        for name in names | {truth}
-        if any(not _negated(final, place) for place in _places(final, name))
+        name for name in named if any(not _negated(final, place) for place in _places(final, name))
     }
-    if affirmed == {truth}:
-        return Decision(True, "rule", "the expected name is the only one affirmed")
     if truth not in affirmed:
         return Decision(False, "rule", "the reply denies the expected name")
-    if re.search(r"\bor\b", final):
+    if len(affirmed) > 1 and re.search(r"\bor\b", final):
         return Decision(False, "rule", "the reply leaves open which of several names it means")
-    return None
+    for name in named - affirmed:  # a denial of another name is no doubt
+        text = re.sub(rf"{_DENIAL}\s+{re.escape(name)}(?!\w)", "", text)
+    if len(affirmed) > 1 or _DOUBT.search(text):
+        return None
+    return Decision(True, "rule", "the expected name is the only one affirmed")
 
 
 def _negated(text: str, place: int) -> bool:

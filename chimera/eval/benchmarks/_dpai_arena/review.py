@@ -6,7 +6,7 @@ import json
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from chimera.errors import GraderError
+from chimera.errors import GraderError, JudgeFault
 from chimera.eval.kits import replies as extract
 from chimera.eval.kits.judge import Judge, Opinion
 
@@ -39,7 +39,7 @@ def contained_findings(review: str, findings: Sequence[Finding], judge: Judge) -
         document = extract.json_envelope(reply)
         named = document.get("contained") if isinstance(document, dict) else None
         if not isinstance(named, list) or not all(type(number) is int for number in named):
-            raise GraderError("the judge did not answer in the form asked for", retryable=True)
+            raise JudgeFault("the judge did not answer in the form asked for", retryable=True)
         return Opinion(frozenset(number for number in named if 0 <= number < len(findings)))
 
     return judge.decide(INSTRUCTION, question, read).decision

@@ -65,7 +65,7 @@ def program(
     corrected = verdict.passed
     if not verdict.passed and not functional and source.strip():
         corrected = _with_real_stdin(source, cases)
-    if not verdict.passed and (lacking := _lacking(source)):
+    if not verdict.passed and (lacking := _lacking(source, f"{verdict.why} {verdict.evidence}")):
         names = " ".join(sorted(lacking))
         remedy = f": pip install {names}" if lacking <= PACKAGES.keys() else ""
         raise EnvironmentFault(
@@ -89,8 +89,9 @@ def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
     return verdict.passed
 
 
-def _lacking(source: str) -> frozenset[str]:
-    """What a program imports that is in the official environment and not in this one."""
+def _lacking(source: str, said: str) -> frozenset[str]:
+    """What a program imports that is in the official environment and not in this one, and whose
+    absence is what ended it: an import that nothing runs explains no failure."""
     tree = parse_python(source)
     imported: set[str] = set()
     for node in () if tree is None else ast.walk(tree):
@@ -100,7 +101,7 @@ def _lacking(source: str) -> frozenset[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 imported.add(module.partition(".")[0])
     absent = {name for name in imported & PACKAGES.keys() if find_spec(name) is None}
-    return frozenset(absent | imported & NOT_OFFERED)
+    return frozenset(name for name in absent | imported & NOT_OFFERED if f"'{name}" in said)
 
 
 def _limits(count: int, seconds: float) -> Limits:

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from functools import cache
 from importlib.util import find_spec
 
-from chimera.errors import GraderError, UsageError
+from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmarks._math500.rules import compares, equal
 from chimera.eval.kits.apart import Ended, apart
 
@@ -57,6 +57,6 @@ def _require_working_packages() -> None:
     try:
         work = apart(compares, modules=("math_verify",))
     except Ended as end:
-        raise GraderError(f"comparing two known answers ended with: {end}") from end
+        raise EnvironmentFault(f"comparing two known answers ended with: {end}") from end
     if not work:
-        raise GraderError("the packages that compare mathematical answers are broken")
+        raise EnvironmentFault("the packages that compare mathematical answers are broken")

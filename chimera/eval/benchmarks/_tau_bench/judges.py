@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
-from chimera.errors import GraderError
+from chimera.errors import JudgeFault
 from chimera.eval.kits.judge import Judge, Opinion
 from chimera.eval.kits.replies import json_envelope
 
@@ -57,11 +57,11 @@ def _verdicts(reply: str, assertions: Sequence[str]) -> Sequence[tuple[bool, str
     content = json_envelope(reply)
     results = content.get("results") if isinstance(content, dict) else None
     if not isinstance(results, list) or len(results) != len(assertions):
-        raise GraderError(f"the judge did not judge {len(assertions)} statements: {reply[:200]!r}")
+        raise JudgeFault(f"the judge did not judge {len(assertions)} statements: {reply[:200]!r}")
     verdicts = []
     for result in results:
         met = result.get("metExpectation") if isinstance(result, dict) else None
         if not isinstance(met, bool):
-            raise GraderError(f"the judge gave no yes or no: {str(result)[:200]}")
+            raise JudgeFault(f"the judge gave no yes or no: {str(result)[:200]}")
         verdicts.append((met, str(result.get("reasoning") or "")))
     return verdicts

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
-from chimera.errors import GraderError
+from chimera.errors import GraderError, JudgeFault
 from chimera.eval.benchmarks._tau_bench.kernel import Call, Requestor, World, error_text
 from chimera.types import JSON
 
@@ -305,7 +305,7 @@ def _assertions(
         tally.details["nl_assertions"] = "not judged: another basis failed"
         return
     if judge is None:
-        raise GraderError(
+        raise JudgeFault(
             f"{len(assertions)} statements about the conversation need a judge model: "
             "give one with --option judge_model=…"
         )

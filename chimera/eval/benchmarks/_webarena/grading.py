@@ -16,7 +16,7 @@ from typing import Any, Protocol
 from urllib.parse import parse_qs, urlparse
 
 from chimera.environments.web import ScriptError
-from chimera.errors import GraderError
+from chimera.errors import GraderError, JudgeFault
 from chimera.eval.benchmarks._webarena.site_checks import HelperCall, SiteHelpers, parse_helper
 from chimera.eval.kits.judge import Opinion
 from chimera.types import JSON
@@ -202,7 +202,7 @@ def judged_equal(answer: str, reference: str, question: str, judge: Judge) -> bo
     def read(reply: str) -> Opinion[bool]:
         said = reply.lower()
         if "correct" not in said:
-            raise GraderError(f"the judge gave no mark: {_short(reply)}", retryable=True)
+            raise JudgeFault(f"the judge gave no mark: {_short(reply)}", retryable=True)
         return Opinion("incorrect" not in said and "partially correct" not in said)
 
     return judge(_question(_EQUAL, answer, reference, question), read).decision
@@ -212,7 +212,7 @@ def judged_same_reason(answer: str, reference: str, question: str, judge: Judge)
     def read(reply: str) -> Opinion[bool]:
         said = reply.lower()
         if "same" not in said and "different" not in said:
-            raise GraderError(f"the judge did not decide: {_short(reply)}", retryable=True)
+            raise JudgeFault(f"the judge did not decide: {_short(reply)}", retryable=True)
         return Opinion("different" not in said)
 
     return judge(_question(_REASON, answer, reference, question), read).decision

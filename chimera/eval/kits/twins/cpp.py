@@ -104,11 +104,25 @@ def _assertions(block: Node, grammar: Grammar) -> Iterator[Assertion]:
 _NESTED = frozenset({"lambda_expression"})
 _ACCOUNT = "((({name}c == 0) == ({number} == {other})) ? 0 : {number})"
 
+
+def head(root: Node) -> int:
+    """Where lines can be put without a word to what is tested: after all that is included. Before
+    it they would lend a header what it forgot to include, and quieten the compiler about it."""
+    end = 0
+    for node in root.children:
+        if any(each.type == "compound_statement" for each in descendants(node)):
+            break
+        if node.type.startswith("preproc_"):
+            end = node.end_byte
+    return end
+
+
 #: An assertion of Catch2 is counted when it fails, whoever catches it, so that its expression is
 #: taken apart as Catch2 does it, and asked without it.
 PROLOGUE = "".join(
     f"{line}\n"
     for line in (
+        "",  # whatever stands before it ends its line
         "#include <iostream>",
         '#pragma GCC diagnostic ignored "-Wsign-compare"',
         '#pragma GCC diagnostic ignored "-Wparentheses"',

@@ -9,7 +9,7 @@ from functools import cache
 from typing import TYPE_CHECKING
 
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.twins import go, rust
+from chimera.eval.kits.twins import cpp, go, rust
 from chimera.eval.kits.twins.cases import (
     Case,
     Insertion,
@@ -19,7 +19,6 @@ from chimera.eval.kits.twins.cases import (
     other_text,
     other_truth,
 )
-from chimera.eval.kits.twins.cpp import PROLOGUE, cpp_cases
 from chimera.eval.kits.twins.java import java_cases
 from chimera.eval.kits.twins.javascript import javascript_cases
 from chimera.eval.kits.twins.trees import Grammar, text
@@ -152,7 +151,8 @@ GRAMMARS: Mapping[str, Grammar] = {
             "char_literal": other_letter,
         },
         _CPP_CONTAINERS,
-        cpp_cases,
-        prologue=PROLOGUE,
+        cpp.cpp_cases,
+        prologue=cpp.PROLOGUE,
+        head=cpp.head,
     ),
 }

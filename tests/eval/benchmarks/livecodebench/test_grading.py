@@ -103,6 +103,18 @@ def test_a_package_that_only_this_machine_lacks_is_an_error(monkeypatch, program
         grading.program(program, tests, None)
 
 
+@pytest.mark.parametrize(
+    "unused",
+    ["def f():\n    import torch\n", "if False:\n    import torch\n",
+     "try:\n    import numba\nexcept ImportError:\n    pass\n"],
+)  # fmt: skip
+def test_an_import_that_ends_nothing_explains_no_failure(unused):
+    tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
+
+    assert grading.program(f"{unused}print(10)", tests, None).passed
+    assert not grading.program(f"{unused}print(11)", tests, None).passed
+
+
 def test_what_the_official_environment_lacks_too_is_the_answers_fault():
     tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
 

@@ -74,6 +74,23 @@ def test_another_number_is_written_alike(number: str):
     assert len(other) <= len(number) + 1
 
 
+def test_nothing_is_put_before_what_cpp_tests_include():
+    """It would lend a header what it forgot, and hide what the compiler says of it."""
+    included = (
+        '#include "a.h"\n#ifdef X\n#include <catch2/catch.hpp>\n#else\n#include "c.hpp"\n#endif'
+    )
+    test = '#ifdef ALL\nTEST_CASE("a") {\n    REQUIRE(f(1) == 2);\n}\n#endif\n'
+    for twin in (False, True):
+        made = rewritten(
+            "a_test.cpp", f"{included}\n\n{test}".encode(), twin=twin, seed=random.Random(1)
+        )
+        assert made is not None
+        before, _, after = made.content.decode().partition("\n#include <iostream>\n")
+        assert included in before
+        assert "TEST_CASE" not in before
+        assert "TEST_CASE" in after
+
+
 SEVERAL = [
     ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBe(2);\n  expect(f(2)).toBe('x');\n});\n"),
     ("a.spec.js", "it('a', () => {\n  expect(f(1)).toBeNull();\n  expect(g()).toBeNaN();\n});\n"),
