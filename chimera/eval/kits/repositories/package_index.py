@@ -104,9 +104,9 @@ def _kept(requirement: str) -> Path | None:
 def _address(requirement: str) -> tuple[str, str]:
     """Where the index has the distribution, and the name of its file."""
     project = _project(requirement)
-    for href, text in _links(_page(project)):
-        if _normal_file(text) == _file_of(requirement) and "/" not in text:
-            return urllib.parse.urljoin(project, href), text
+    if found := _offered(project).get(_file_of(requirement)):
+        href, file = found
+        return urllib.parse.urljoin(project, href), file
     raise EnvironmentFault(f"{shown(index_url())} has no source distribution of {requirement}")
 
 
@@ -117,8 +117,16 @@ def _project(requirement: str) -> str:
 
 
 @lru_cache(maxsize=64)
-def _page(address: str) -> str:
-    return _get(address, PAGE_BYTES).decode("utf-8", "replace")
+def _offered(project: str) -> dict[str, tuple[str, str]]:
+    """What a project's page offers, by its normal spelling: the link and the file's name.
+
+    Fetched and read once: hundreds of tasks ask for releases of a few projects.
+    """
+    found: dict[str, tuple[str, str]] = {}
+    for href, text in _links(_get(project, PAGE_BYTES).decode("utf-8", "replace")):
+        if "/" not in text:
+            found.setdefault(_normal_file(text), (href, text))
+    return found
 
 
 class _Tag(HTMLParser):
@@ -152,7 +160,7 @@ def _links(page: str) -> Iterator[tuple[str, str]]:
 def _why_silent(address: str) -> str:
     """Why an index does not answer, asked once: a task that needs it asks again."""
     try:
-        _page(address)
+        _offered(address)
     except EnvironmentFault as fault:
         return str(fault)
     return ""

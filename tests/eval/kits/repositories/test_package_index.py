@@ -60,7 +60,7 @@ def index(tmp_path, monkeypatch):
     address = f"http://us%40er:TOKEN@127.0.0.1:{server.server_port}/simple"
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
     monkeypatch.setenv("PIP_INDEX_URL", address)
-    package_index._page.cache_clear()
+    package_index._offered.cache_clear()
     package_index._why_silent.cache_clear()
     yield seen
     server.shutdown()
@@ -85,3 +85,13 @@ def test_what_is_too_long_is_not_read(index, monkeypatch):
 
     with pytest.raises(EnvironmentFault, match="longer than 3 bytes"):
         package_index.source_distribution("thing==1.0")
+
+
+def test_a_page_is_asked_for_once_however_many_releases_are(index):
+    package_index._offered(package_index._project("thing==1.0"))
+    asked = len(index)
+    for version in range(50):
+        why = package_index.why_not_to_be_had(f"thing=={version}.0")
+        assert ("no source distribution" in why) is (version != 1)
+
+    assert len(index) == asked == 1
