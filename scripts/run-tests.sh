@@ -5,24 +5,31 @@ set -euo pipefail
 cd "$(dirname "$0")/.."
 python=$1
 shift
-image='' engine='' images=''
+image='' engine='' images='' temporary=''
 
 end() {
     [ -z "$image" ] || kill -- "-$image" 2>/dev/null || true
     [ -z "$engine" ] || kill "$engine" 2>/dev/null || true
     wait 2>/dev/null || true
     [ -z "$images" ] || rm -rf "$images"
+    [ -z "$temporary" ] || rm -rf "$temporary"
 }
 trap end EXIT
+
+# What is made here is gone afterwards: in memory, where there is plenty, since a disk's pace decides else.
+free=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1)
+memory=$([ "${free:-0}" -gt 8000 ] && echo /dev/shm || true)
+if [ -n "$memory" ] && [ -z "${TMPDIR:-}" ]; then
+    temporary=$(mktemp -d -p "$memory" tests.XXXXXX)
+    export TMPDIR=$temporary
+fi
 
 if ! docker info >/dev/null 2>&1 && [ "$(id -u)" = 0 ] && command -v dockerd >/dev/null; then
     log=$(mktemp)
     # An engine that was killed leaves its number behind, which another process may have by now.
     pgrep -x dockerd >/dev/null || rm -f /var/run/docker.pid
     pgrep -x containerd >/dev/null || rm -f /var/run/docker/containerd/containerd.pid
-    # What it keeps is gone with it: in memory, where there is plenty, since a disk's pace decides else.
-    free=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1)
-    images=$(mktemp -d -p "$([ "${free:-0}" -gt 8000 ] && echo /dev/shm || echo /var/tmp)" docker.XXXXXX)
+    images=$(mktemp -d -p "${memory:-/var/tmp}" docker.XXXXXX)
     dockerd --data-root "$images" >"$log" 2>&1 &
     engine=$!
     for _ in $(seq 60); do
