@@ -9,7 +9,7 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import TypeVar
 
@@ -123,15 +123,18 @@ def _alone(path: Path) -> Iterator[None]:
         yield
 
 
-def write_atomically(path: Path, content: bytes) -> None:
+def write_atomically(path: Path, content: bytes | Iterable[bytes]) -> None:
     """Write a file so that a reader sees all of it or none; devices and pipes are written to."""
+    parts = (content,) if isinstance(content, bytes) else content
     if path.exists() and not path.is_file():
-        path.write_bytes(content)
+        with path.open("wb") as file:
+            file.writelines(parts)
         return
     path.parent.mkdir(parents=True, exist_ok=True)
     temporary = path.with_name(f".{path.name}.{secrets.token_hex(4)}")
     try:
-        temporary.write_bytes(content)
+        with temporary.open("wb") as file:
+            file.writelines(parts)
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)

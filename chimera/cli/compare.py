@@ -94,7 +94,7 @@ def _code(decided: Gate) -> ExitCode:
 
 def _document(comparison: Comparison, decided: Gate | None) -> dict[str, object]:
     document = {
-        **msgspec.to_builtins(comparison),
+        **msgspec.to_builtins(comparison, enc_hook=list),
         "best": comparison.best,
         "conclusion": comparison.conclusion,
     }

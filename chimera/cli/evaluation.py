@@ -52,8 +52,7 @@ class Reports:
             write_output(result, self.file)
         for path, lines in ((self.junit, junit), (self.ctrf, ctrf)):
             if path is not None:
-                text = "".join(f"{line}\n" for line in lines(result.store))
-                write_report(result, path, text.encode())
+                write_report(result, path, lines(result.store))
         wanted = os.environ.get("GITHUB_ACTIONS") == "true" if self.github is None else self.github
         if wanted:
             for line in github_commands(result, headline(result)):

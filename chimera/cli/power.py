@@ -87,7 +87,7 @@ def _directory(configured: Path | None) -> Path:
 
 def _spread(scores: list[RunScores], rate: float, difference: float) -> power.Spread:
     counts = [
-        {task: (count.trials, count.passed) for task, count in run.tasks.items()} for run in scores
+        {task: (count.trials, count.passed) for task, count in run.in_order()} for run in scores
     ]
     if len(counts) > 2:
         raise UsageError("give at most two runs")

@@ -144,8 +144,10 @@ def show(
         result = EvalResult.of(store)
         trials = (t for t in result.iter_results() if status is None or t.status == status)
         if as_json:
-            document = {**result.summary(), "results": list(trials)}
-            echo(msgspec.json.encode(document).decode())
+            echo(msgspec.json.encode(result.summary()).decode()[:-1] + ',"results":[', nl=False)
+            for number, trial in enumerate(trials):
+                echo("," * bool(number) + msgspec.json.encode(trial).decode(), nl=False)
+            echo("]}")
             return
         samples = store.manifest().get("samples", 1)
         lines = (_trial_line(trial) for trial in trials)

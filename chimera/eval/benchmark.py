@@ -13,6 +13,7 @@ from chimera.environments import missing_capabilities
 from chimera.environments.base import Environment, EnvironmentSpec
 from chimera.environments.identity import this_process
 from chimera.errors import ChimeraError, UsageError, fault
+from chimera.eval.filed import Names
 from chimera.eval.values import Prediction, Submission, Task, TrialRecord, Verdict
 from chimera.text import storable
 from chimera.types import JSON, AgentResult
@@ -299,7 +300,7 @@ def tasks_of(benchmark: Benchmark[TaskT]) -> Sequence[TaskT]:
 
 def checked_tasks(name: str, tasks: Sequence[TaskT]) -> Sequence[TaskT]:
     """The tasks, once each is a dictionary with a prompt and an id that no other one has."""
-    seen: set[str] = set()
+    seen = Names()
     for number, task in enumerate(tasks):
         texts = [task.get(key) for key in ("id", "prompt")] if isinstance(task, Mapping) else [None]
         if not all(isinstance(text, str) for text in texts):
@@ -307,7 +308,6 @@ def checked_tasks(name: str, tasks: Sequence[TaskT]) -> Sequence[TaskT]:
             raise UsageError(f"{name}: task {number} is {task!r:.80}: expected {wanted}")
         if storable(task["id"]) != task["id"]:
             raise UsageError(f"{name}: task id {task['id']!r} is not text")
-        if task["id"] in seen:
+        if not seen.add(task["id"], number):
             raise UsageError(f"{name}: task id {task['id']!r} appears twice")
-        seen.add(task["id"])
     return tasks

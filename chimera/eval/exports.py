@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -12,6 +12,7 @@ from chimera.errors import UsageError
 from chimera.eval.benchmark import Export, StoredRun
 from chimera.eval.data.predictions import ANSWER_FIELDS, REPLY_FIELD
 from chimera.eval.data.rows import rows
+from chimera.eval.filed import gathered
 from chimera.eval.registry import adapters, benchmark_class
 from chimera.eval.run import RunSettings, stored_settings
 from chimera.eval.runs.ci import ctrf, junit
@@ -96,15 +97,16 @@ def answered_by(store: RunStore) -> str:
     return str(manifest.get("model") or manifest.get("agent") or "chimera")
 
 
-def _all_tasks(store: RunStore) -> list[str]:
+def _all_tasks(store: RunStore) -> Sequence[str]:
     """All that could have been submitted: the run's tasks; for graded files, the whole data set.
 
     A run that was made elsewhere does not say which code and files are read here.
     """
     manifest = store.manifest()
     if not manifest.get("predictions") or not is_own(manifest):
-        return [task for (task,) in store.rows(tuple[str], "SELECT task_id FROM tasks")]
-    return [str(task["id"]) for task in _settings(store).create_benchmark().tasks()]
+        query = "SELECT task_id FROM tasks"
+        return gathered(task for (task,) in store.rows(tuple[str], query))
+    return gathered(str(task["id"]) for task in _settings(store).create_benchmark().tasks())
 
 
 def _settings(store: RunStore) -> RunSettings:
@@ -119,9 +121,7 @@ def _results(store: RunStore) -> Iterator[str]:
 
 
 def _document(store: RunStore) -> Iterator[str]:
-    result = EvalResult.of(store)
-    document = {**result.summary(), "results": result.results}
-    yield msgspec.json.format(msgspec.json.encode(document)).decode()
+    return EvalResult.of(store).document()
 
 
 def _predictions(store: RunStore) -> Iterator[str]:

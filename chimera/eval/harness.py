@@ -90,6 +90,9 @@ _FIELD_KINDS: Mapping[str, tuple[type, ...]] = {
     "store": (RunStore, Path, str, NoneType),
 }
 
+#: Of `content_digest`, which gives them as hexadecimal digits.
+_DIGEST_BYTES = 16
+
 #: A task, the number of its sample, and what answers it.
 Planned = tuple[Any, int, Agent | Submitter]
 
@@ -203,7 +206,11 @@ class Harness:
 
     def _make_controls(self, controls: Controls, workers: int) -> None:
         """All of them, before any agent is asked; on a cluster each machine makes its own."""
-        tasks = {task["id"]: task for task, _, _ in self._plan()}.values()
+        plan = self._plan()
+        if isinstance(plan, _Rounds):
+            tasks = plan.tasks
+        else:
+            tasks = list({task["id"]: task for task, _, _ in plan}.values())
         for _ in controls.make_all(self._benchmark, tasks, self._start(), workers=workers):
             pass
 
@@ -272,12 +279,16 @@ class Harness:
 
     def _digests(self, plan: Plan) -> Iterator[tuple[Planned, str]]:
         base = content_digest(self.identity())
-        contents: dict[str, str] = {}  # of tasks that come again with another sample
-        for planned in plan:
+        contents = bytearray()  # of tasks that come again with another sample
+        for place, planned in enumerate(plan):
             task, sample, agent = planned
-            content = contents.get(task["id"]) or content_digest(task)
-            if self.samples > 1:
-                contents[task["id"]] = content
+            known = plan.number(place) * _DIGEST_BYTES if isinstance(plan, _Rounds) else 0
+            if known < len(contents):
+                content = contents[known : known + _DIGEST_BYTES].hex()
+            else:
+                content = content_digest(task)
+                if isinstance(plan, _Rounds) and plan.samples > 1:
+                    contents += bytes.fromhex(content)
             own = "" if agent is self._agent else content_digest(as_agent(agent).identity())
             yield planned, content_digest([base, content, sample, own])
 
@@ -381,6 +392,10 @@ class _Rounds:
 
     def __len__(self) -> int:
         return len(self.tasks) * self.samples
+
+    def number(self, place: int) -> int:
+        """Which of the tasks comes at a place."""
+        return place // self.samples if self.by_task else place % len(self.tasks)
 
     def __iter__(self) -> Iterator[Planned]:
         if self.by_task:

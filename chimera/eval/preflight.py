@@ -12,6 +12,7 @@ from typing import Any
 from chimera.environments import available, backend_class, missing_capabilities
 from chimera.errors import ChimeraError, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, Lack
+from chimera.eval.filed import those
 from chimera.eval.runs.files import no_room_for
 from chimera.providers import create_provider
 
@@ -86,13 +87,13 @@ def describe(lack: Lack, total: int) -> str:
     return f"{concerned} {lack.what}: {lack.remedy}"
 
 
-def runnable(tasks: Sequence[Any], lacks: Iterable[Lack]) -> list[Any]:
+def runnable(tasks: Sequence[Any], lacks: Iterable[Lack]) -> Sequence[Any]:
     """The tasks that this machine has everything for."""
     lacking = list(lacks)
     if any(lack.tasks is None for lack in lacking):
         return []
     out = {task for lack in lacking for task in lack.tasks or ()}
-    return [task for task in tasks if task["id"] not in out]
+    return those(tasks, lambda task: task["id"] not in out)
 
 
 def lacking_packages(modules: Sequence[str], extra: str, purpose: str) -> list[Lack]:

@@ -13,6 +13,7 @@ from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.data.predictions import read_predictions
+from chimera.eval.filed import ById
 from chimera.eval.harness import Planned
 from chimera.eval.run import (
     PreparedRun,
@@ -69,18 +70,18 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if any(prediction.task is not None for prediction in predictions):
         return prepared, 0  # the file says itself what it is graded against
     answered = {prediction.task_id for prediction in predictions}
-    return prepared, len({task["id"] for task in benchmark.tasks()} - answered)
+    return prepared, sum(task["id"] not in answered for task in benchmark.tasks())
 
 
 def planned_answers(benchmark: Benchmark[Any], predictions: Iterable[Prediction]) -> list[Planned]:
     """(task, sample, submitter) for each prediction; rows of one id are numbered as they come."""
-    tasks: dict[str, Any] = {}
+    tasks: Mapping[str, Any] = {}
     samples: Counter[str] = Counter()
     trials: list[Planned] = []
     for prediction in predictions:
         task = prediction.task
         if task is None:
-            tasks = tasks or {known["id"]: known for known in benchmark.tasks()}
+            tasks = tasks or ById(benchmark.tasks())
             if prediction.task_id not in tasks:
                 raise DatasetError(f"{benchmark.name()} has no task {prediction.task_id!r}")
             task = tasks[prediction.task_id]
@@ -112,7 +113,7 @@ def grade_again(
             "run it again instead"
         )
     start = StartBackend(settings.environment or "none")
-    ruled = Controls(controls, store=machine_store(), keep=store.add_control if keep else None)
+    ruled = Controls(controls, store=machine_store(), keep=store.add_control_soon if keep else None)
 
     def again(key: tuple[str, int]) -> Regraded | None:
         before = store.record(*key)
@@ -137,16 +138,17 @@ def grade_again(
                 store.replace_outcome(regraded.before, regraded.after)
             left += not regraded.decided and regraded.before.verdict is not None
             yield regraded
+        store.flush()
         if keep and not left:
             store.set_manifest({"graded_again": judged_by(benchmark)})
 
 
-def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> dict[str, Any]:
+def _tasks_of(benchmark: Benchmark[Any], predictions: str | None) -> Mapping[str, Any]:
     """The tasks a run was graded against: the data set's, or those its prediction file carries."""
     if predictions is not None and Path(predictions).exists():
         answers = planned_answers(benchmark, read_predictions(benchmark, Path(predictions)))
         return {task["id"]: task for task, _, _ in answers}
-    return {task["id"]: task for task in benchmark.tasks()}
+    return ById(benchmark.tasks())
 
 
 def _grading_backend(benchmark: Benchmark[Any], answers: Iterable[Planned]) -> str:

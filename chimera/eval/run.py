@@ -10,7 +10,7 @@ import os
 import platform
 import sys
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
@@ -25,6 +25,7 @@ from chimera.errors import DatasetError, ExitCode, StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, Lack, tasks_of
 from chimera.eval.controls import Mode
 from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.filed import those
 from chimera.eval.harness import Harness, Observer, Planned, SilentObserver, named_agent
 from chimera.eval.preflight import (
     Problems,
@@ -497,11 +498,11 @@ def until_decided(
         raise UsageError("--until decided: give the run to compare with, as --against RUN")
     with RunStore(find_run(settings.against, runs_dir())) as store:
         scores = RunScores.of(store)
+        rates = {task: (count.rate, count.highest_rate) for task, count in scores.in_order()}
     if scores.benchmark != benchmark.name():
         raise UsageError(f"--against {settings.against} is a run of {scores.benchmark}")
     if unlike := differences([scores, replace(scores, basis=judged_by(benchmark))]):
         raise UsageError(f"--against {settings.against}: {'; '.join(unlike)}")
-    rates = {task: (count.rate, count.highest_rate) for task, count in scores.tasks.items()}
     seed = settings.seed or 0
     order = sorted(tasks, key=lambda task: (task["id"] not in rates, lot(task["id"], seed)))
     if not order or order[0]["id"] not in rates:
@@ -521,7 +522,9 @@ def judged_by(benchmark: Benchmark[Any]) -> dict[str, JSON]:
 
 def select_tasks(tasks: Sequence[Any], limit: str | None, globs: Sequence[str]) -> Sequence[Any]:
     """Tasks whose id fits a glob, then the first N of them or a range "A:B"."""
-    chosen = [t for t in tasks if not globs or any(fnmatchcase(t["id"], g) for g in globs)]
+    chosen = tasks
+    if globs:
+        chosen = those(tasks, lambda task: any(fnmatchcase(task["id"], glob) for glob in globs))
     if globs and not chosen:
         example = tasks[0]["id"] if tasks else "none"
         raise UsageError(f"--task {' '.join(globs)} fits no task; an id looks like {example!r}")
@@ -579,8 +582,8 @@ def explained_backend(
     wanted = [
         name for name in listed if name != "local" and not (name == "none" and needs_commands)
     ]
-    fitting = [frozenset(benchmark.fitting_environments(task)) for task in tasks]
-    fits = {name: sum(name in names for names in fitting) for name in wanted}
+    fitting = Counter(name for task in tasks for name in {*benchmark.fitting_environments(task)})
+    fits = {name: fitting[name] for name in wanted}
     if not wanted:
         raise UsageError(f"{benchmark.name()} has no confined environment{UNCONFINED}")
     chosen = max(wanted, key=fits.__getitem__)
@@ -601,16 +604,13 @@ def explained_backend(
 
 def write_output(result: EvalResult, file: Path) -> None:
     """The plain summary with every result, written whole or not at all."""
-    document = {**result.summary(), "results": [msgspec.to_builtins(r) for r in result.results]}
-    if result.stopped:
-        document["stopped"] = result.stopped
-    write_report(result, file, msgspec.json.format(msgspec.json.encode(document), indent=2) + b"\n")
+    write_report(result, file, result.document())
 
 
-def write_report(result: EvalResult, file: Path, content: bytes) -> None:
+def write_report(result: EvalResult, file: Path, lines: Iterable[str]) -> None:
     """A file about a run, written whole or not at all."""
     try:
-        write_atomically(file, content)
+        write_atomically(file, (f"{line}\n".encode() for line in lines))
     except OSError as error:
         raise StoreError(
             f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"

@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import json
+from dataclasses import replace
 
+import msgspec
 import pytest
 
 from chimera.errors import UsageError
 from chimera.eval.exports import answered_by, export_files, export_lines
 from chimera.eval.run import RunSettings, run
+from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialRecord, Verdict
@@ -31,6 +34,19 @@ def test_results_by_line_and_as_one_document(store):
     assert {line["task_id"]: line["status"] for line in lines} == {"a": "passed", "b": "failed"}
     assert sorted(row["task_id"] for row in document["results"]) == ["a", "b"]
     assert (document["passed"], document["total"]) == (1, 2)
+
+
+@pytest.mark.parametrize("count", [0, 1, 3])
+def test_a_document_is_written_as_one_that_is_held_whole(tmp_path, count):
+    with RunStore(tmp_path / "r.chi", create=True) as store:
+        for number in range(count):
+            verdict = Verdict(False, 'a "\n\\', metrics={"m": [1]})
+            record = TrialRecord(f"t\n{number}", 0, "", verdict=verdict)
+            store.write(record)
+        result = replace(EvalResult.of(store), stopped="early")
+        whole = {**result.summary(), "results": result.results, "stopped": "early"}
+        expected = msgspec.json.format(msgspec.json.encode(whole))
+        assert "\n".join(result.document()).encode() == expected
 
 
 def test_a_prediction_file_can_be_graded_again(store, letters, tmp_path):

@@ -120,6 +120,27 @@ def test_a_changed_task_or_limit_is_run_again(tmp_path):
     assert len(other.seen) == 3
 
 
+def test_resume_knows_each_sample_of_each_task(tmp_path):
+    run = tmp_path / "run.chi"
+    Harness(benchmark=Parity(), agent=Even(), samples=3, store=run).run()
+    with RunStore(run) as store:
+        digests = {store.record(*key).digest for key in store.each_key()}
+    resumed = Even()
+    Harness(benchmark=Parity(), agent=resumed, samples=3, store=run).run()
+
+    assert len(digests) == 60
+    assert resumed.seen == []
+
+    class Other(Parity):
+        def tasks(self):
+            return [{**task, "note": "changed"} if task["id"] == "n7" else task
+                    for task in super().tasks()]  # fmt: skip
+
+    changed = Even()
+    Harness(benchmark=Other(), agent=changed, samples=3, store=run).run()
+    assert changed.seen == ["7"] * 3
+
+
 def test_errors_are_run_again_on_resume_and_verdicts_are_not(tmp_path):
     class Flaky(Even):
         def run(self, prompt, env):

@@ -33,6 +33,7 @@ from chimera.eval.cluster.messages import (
 )
 from chimera.eval.controls import Controls, machine_store
 from chimera.eval.data.datasets import DatasetBenchmark
+from chimera.eval.filed import ById
 from chimera.eval.harness import trials_at_once
 from chimera.eval.run import RunSettings, chosen_agent
 from chimera.eval.trial import (
@@ -127,7 +128,7 @@ class Node:
         self._agent = None
         if not self._setup.stored_answers:
             self._agent = chosen_agent(settings, benchmark)
-            self._tasks = {task["id"]: task for task in benchmark.tasks()}
+            self._tasks = ById(benchmark.tasks())
         self._compare(node_identity(benchmark, self._agent))
         self._start = StartBackend(self._setup.environment, network=settings.network)
         self._controls = Controls(

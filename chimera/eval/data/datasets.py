@@ -16,6 +16,7 @@ from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark, TaskT
 from chimera.eval.data.rows import Row, row_place, rows
 from chimera.eval.data.sources import Item
+from chimera.eval.filed import Names, gathered
 from chimera.eval.options import Options, field_types, ordered_fields
 from chimera.text import bytes_text
 from chimera.types import JSON
@@ -128,7 +129,7 @@ class DatasetBenchmark(Benchmark[TaskT]):
         self.dataset_path = Path(place) if place is not None else None
         self.limit: int | None = limit
         self.settings = self.option_type(**given)
-        self._tasks: list[TaskT] | None = None
+        self._tasks: Sequence[TaskT] | None = None
 
     def __getstate__(self) -> dict[str, Any]:
         """Sent to another process without its data, which is read again there."""
@@ -145,8 +146,9 @@ class DatasetBenchmark(Benchmark[TaskT]):
         """The task a row describes, or None when the options leave it out."""
 
     def tasks(self) -> Sequence[TaskT]:
+        """All of them, in memory as long as they are few."""
         if self._tasks is None:
-            self._tasks = list(self._load())
+            self._tasks = gathered(self._load())
         return self._tasks
 
     def dataset(self) -> Dataset:
@@ -184,7 +186,7 @@ class DatasetBenchmark(Benchmark[TaskT]):
         return file_digest(self.dataset().source())
 
     def _load(self) -> Iterator[TaskT]:
-        seen: set[str] = set()
+        seen = Names()
         count = 0
         if self.limit == 0:
             return
@@ -197,14 +199,13 @@ class DatasetBenchmark(Benchmark[TaskT]):
                 raise DatasetError(f"{self.place_of(index)}: {error}") from None
             if task is None:
                 continue
-            if task["id"] in seen:
+            if not seen.add(task["id"], index):
                 raise DatasetError(f"{self.place_of(index)}: id {task['id']!r} appears twice")
-            seen.add(task["id"])
             yield task
             count += 1
             if self.limit is not None and count >= self.limit:
                 return
-        if not seen:
+        if not count:
             source = self.dataset().source()
             raise DatasetError(f"{source}: no task fits the options {self.options()}")
 

@@ -9,6 +9,7 @@ from typing import Any
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.rows import Row, rows
+from chimera.eval.filed import ById
 from chimera.eval.values import Prediction, Submission
 
 ID_FIELDS = ("task_id", "instance_id", "question_id", "unique_id", "id")
@@ -26,7 +27,7 @@ def read_predictions(benchmark: Benchmark[Any], path: Path) -> Iterable[Predicti
 
 def common_predictions(benchmark: Benchmark[Any], path: Path) -> Iterator[Prediction]:
     """One prediction a row. Several rows with one id are samples 0, 1, 2, …"""
-    tasks = {task["id"]: task for task in benchmark.tasks()}
+    tasks = ById(benchmark.tasks())
     for number, row in enumerate(_prediction_rows(path), 1):
         where = f"{path}: prediction {number}"
         task_id = prediction_id(row, where)

@@ -8,14 +8,13 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
+from itertools import chain
 from pathlib import Path
 from xml.sax.saxutils import escape, quoteattr
 
-import msgspec
-
 from chimera import __version__
-from chimera.eval.runs.result import EvalResult, TaskEvalResult
-from chimera.eval.runs.store import Count, RunStore
+from chimera.eval.runs.result import LISTED, EvalResult, TaskEvalResult, json_lines
+from chimera.eval.runs.store import RunStore
 from chimera.text import first_line, markdown, one_line
 from chimera.types import JSON
 
@@ -61,14 +60,13 @@ def _test_case(trial: TaskEvalResult, suite: str) -> Iterator[str]:
 def ctrf(store: RunStore) -> Iterator[str]:
     """The lines of a Common Test Report Format document; no verdict is "other"."""
     result = EvalResult.of(store)
-    tests: list[dict[str, JSON]] = [_ctrf_test(trial) for trial in result.iter_results()]
-    tests += [
+    skipped = (
         {"name": _title(task, sample), "status": "skipped", "duration": 0}
         for task, sample in _not_run(store)
-    ]
+    )
     started = int(1000 * float(store.manifest().get("started", 0)))
     summary = {
-        "tests": len(tests),
+        "tests": result.total + sum(1 for _ in _not_run(store)),
         "passed": result.passed,
         "failed": result.failed,
         "pending": 0,
@@ -80,11 +78,11 @@ def ctrf(store: RunStore) -> Iterator[str]:
     results = {
         "tool": {"name": "chimera", "version": __version__},
         "summary": summary,
-        "tests": tests,
+        "tests": [LISTED],
         "extra": result.summary(),
     }
     document = {"reportFormat": "CTRF", "specVersion": "0.0.0", "results": results}
-    yield msgspec.json.format(msgspec.json.encode(document), indent=2).decode()
+    return json_lines(document, chain(map(_ctrf_test, result.iter_results()), skipped))
 
 
 def _ctrf_test(trial: TaskEvalResult) -> dict[str, JSON]:
@@ -144,13 +142,15 @@ def _not_run(store: RunStore) -> Iterator[tuple[str, int]]:
     """Trials that were planned and of which nothing is stored."""
     samples = int(store.manifest().get("samples", 1))
     planned = int(store.manifest().get("planned", 0))
-    done = set(store.rows(tuple[str, Count], "SELECT task_id, sample FROM trials"))
-    left = max(0, planned - len(done))
-    for sample in range(samples):
-        for (task,) in store.rows(tuple[str], "SELECT task_id FROM tasks"):
-            if left and (task, sample) not in done:
-                left -= 1
-                yield task, sample
+    left = max(0, planned - store.trial_count())
+    query = (
+        "SELECT task_id FROM tasks WHERE NOT EXISTS (SELECT 1 FROM trials "
+        "WHERE trials.task_id = tasks.task_id AND sample = ?) LIMIT ?"
+    )
+    for sample in range(samples if left else 0):
+        for (task,) in store.rows(tuple[str], query, (sample, left)):
+            left -= 1
+            yield task, sample
 
 
 def _seconds(store: RunStore) -> float:

@@ -2,18 +2,22 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+import heapq
+from array import array
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
-from itertools import combinations
+from itertools import combinations, groupby
+from operator import itemgetter
 from pathlib import Path
 from typing import NamedTuple
 
 from chimera.errors import UsageError
+from chimera.eval.filed import Coded, Filed
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import Finite, RunStore, Seconds, StoredStatus
+from chimera.eval.runs.store import Count, Finite, RunStore, Seconds
 from chimera.eval.values import content_digest
 from chimera.text import one_line
 from chimera.types import JSON
@@ -21,19 +25,12 @@ from chimera.types import JSON
 ALPHA = 0.05
 
 
-class _Trial(NamedTuple):
-    task_id: str
-    status: StoredStatus
-    cost: Finite | None
-    duration: Seconds
-
-
 class TaskCounts(NamedTuple):
     """What the trials of one task came to."""
 
-    trials: int
-    passed: int
-    without_verdict: int
+    trials: Count
+    passed: Count
+    without_verdict: Count
 
     @property
     def rate(self) -> float:
@@ -44,6 +41,42 @@ class TaskCounts(NamedTuple):
     def highest_rate(self) -> float:
         """As if every trial without a verdict had passed."""
         return (self.passed + self.without_verdict) / self.trials
+
+
+class StoredCounts(Mapping[str, TaskCounts]):
+    """The tasks of a stored run with their counts, read from its file whenever they are asked for:
+    of however many tasks, none is kept."""
+
+    _QUERY = (
+        "SELECT task_id, count(*), sum(status = 'passed'), sum(status IN ('error', 'submitted')) "
+        "FROM trials"
+    )
+
+    def __init__(self, store: RunStore) -> None:
+        self._store = store
+
+    def in_order(self) -> Iterator[tuple[str, TaskCounts]]:
+        """All of them in the order of their names."""
+        query = f"{self._QUERY} GROUP BY task_id ORDER BY task_id"
+        last: str | None = None
+        for task, *counts in self._store.rows(tuple[str, Count, Count, Count], query):
+            if last is not None and task <= last:
+                raise UsageError(f"{self._store.path} is damaged: its tasks are in no order")
+            last = task
+            yield task, TaskCounts(*counts)
+
+    def __getitem__(self, task: str) -> TaskCounts:
+        query = f"{self._QUERY} WHERE task_id = ? GROUP BY task_id"
+        for _, *counts in self._store.rows(tuple[str, Count, Count, Count], query, (task,)):
+            return TaskCounts(*counts)
+        raise KeyError(task)
+
+    def __iter__(self) -> Iterator[str]:
+        return (task for task, _ in self.in_order())
+
+    def __len__(self) -> int:
+        ((count,),) = self._store.rows(tuple[Count], "SELECT count(DISTINCT task_id) FROM trials")
+        return count
 
 
 @dataclass(frozen=True, slots=True)
@@ -62,33 +95,29 @@ class RunScores:
 
     @classmethod
     def of(cls, store: RunStore) -> RunScores:
-        """Read from a run's file."""
-        counts: dict[str, TaskCounts] = {}
-        none = TaskCounts(0, 0, 0)
-        shared = {none: none}  # equal counts as one object: of however many tasks, few differ
-        cost, seconds, unknown = 0.0, 0.0, False
-        query = "SELECT task_id, status, cost, duration FROM trials"
-        for task, status, spent, took in store.rows(_Trial, query):
-            before = counts.get(task, none)
-            after = TaskCounts(
-                before.trials + 1,
-                before.passed + (status == "passed"),
-                before.without_verdict + (status in ("error", "submitted")),
-            )
-            counts[task] = shared.setdefault(after, after)
-            cost, seconds, unknown = cost + (spent or 0.0), seconds + took, unknown or spent is None
+        """Of a run's file, from which the tasks are read as long as it is open."""
+        total, cost, seconds, unknown = 0, 0.0, 0.0, False
+        query = "SELECT cost, duration FROM trials"
+        for spent, took in store.rows(tuple[Finite | None, Seconds], query):
+            total, cost, seconds = total + 1, cost + (spent or 0.0), seconds + took
+            unknown = unknown or spent is None
         manifest = store.manifest()
-        total = sum(trials for trials, _, _ in counts.values())
         return cls(
             name=Path(store.path).stem,
             benchmark=benchmark_of(manifest),
             who=str(manifest.get("model") or manifest.get("agent") or "?"),
-            tasks=counts,
+            tasks=StoredCounts(store),
             not_run=max(0, manifest.get("planned", total) - total),
             cost=None if unknown else cost,
             seconds=seconds,
             basis=basis_of(manifest),
         )
+
+    def in_order(self) -> Iterator[tuple[str, TaskCounts]]:
+        """The tasks with their counts, in the order of their names."""
+        if isinstance(self.tasks, StoredCounts):
+            return self.tasks.in_order()
+        return iter(sorted(self.tasks.items()))
 
 
 def basis_of(manifest: Mapping[str, JSON]) -> dict[str, JSON]:
@@ -191,11 +220,8 @@ def _conclusion_of_two(pair: Pair, names: Sequence[str]) -> str:
 
 
 def read_scores(paths: Sequence[Path]) -> list[RunScores]:
-    """The scores of stored runs, of one benchmark."""
-    scores = []
-    for path in paths:
-        with RunStore(path) as store:
-            scores.append(RunScores.of(store))
+    """The scores of stored runs, of one benchmark; their files stay open to be read from."""
+    scores = [RunScores.of(RunStore(path)) for path in paths]
     stems = [run.name for run in scores]
     if len(set(stems)) < len(set(paths)):  # a sentence on two runs of one name says nothing
         scores = [
@@ -266,12 +292,19 @@ class _Aligned:
         if len(runs) < 2:
             raise UsageError("a comparison needs two runs at the least")
         self.runs = runs
-        self.tasks = sorted(set(runs[0].tasks).intersection(*(run.tasks for run in runs[1:])))
+        self.tasks: Filed[str] = Filed()
+        known: dict[tuple[TaskCounts, ...], int] = {}
+        codes = array("I")
+        for task, counts in _common(runs):
+            self.tasks.append(task)
+            codes.append(known.setdefault(counts, len(known)))
         if not self.tasks:
             raise UsageError("the runs have no task in common")
-        self.counts = [[run.tasks[task] for task in self.tasks] for run in runs]
-        self.rates = [_rates(counts, _lowest) for counts in self.counts]
-        self.highest = [_rates(counts, _highest) for counts in self.counts]
+        self.counts = [
+            Coded(codes, [counts[place] for counts in known]) for place in range(len(runs))
+        ]
+        self.rates = [counts.mapped(_lowest) for counts in self.counts]
+        self.highest = [counts.mapped(_highest) for counts in self.counts]
 
     def compare(self, first: int, second: int) -> stats.PairedComparison:
         return stats.compare_aligned(self.tasks, self.rates[first], self.rates[second])
@@ -287,7 +320,7 @@ class _Aligned:
         """The p-value if trials without a verdict speak against the run that passed more."""
         if not paired.difference:
             return 1.0
-        if self.rates[first] == self.highest[first] and self.rates[second] == self.highest[second]:
+        if all(self.rates[i].values == self.highest[i].values for i in (first, second)):
             return paired.p_value
         if paired.difference > 0:
             lower, upper = self.highest[first], self.rates[second]
@@ -316,16 +349,19 @@ class _Aligned:
         )
 
 
-def _rates(counts: Sequence[TaskCounts], rate: Rate) -> list[float]:
-    """The rate of each, worked out once for those that are equal."""
-    known = {count: rate(count) for count in set(counts)}
-    return [known[count] for count in counts]
+def _common(runs: Sequence[RunScores]) -> Iterator[tuple[str, tuple[TaskCounts, ...]]]:
+    """The tasks that all runs have, in the order of their names, with their counts in each."""
+    merged = heapq.merge(*(run.in_order() for run in runs), key=itemgetter(0))
+    for task, found in groupby(merged, key=itemgetter(0)):
+        counts = tuple(count for _, count in found)
+        if len(counts) == len(runs):
+            yield task, counts
 
 
-def _rate_interval(rates: Sequence[float]) -> stats.Interval:
-    if all(rate in (0.0, 1.0) for rate in rates):
+def _rate_interval(rates: Coded[float]) -> stats.Interval:
+    if all(rate in (0.0, 1.0) for rate in rates.values):
         return stats.wilson(sum(rates), len(rates))
-    return stats.clustered_bootstrap([[rate] for rate in rates])
+    return stats.mean_interval(rates)
 
 
 def _mean(values: Sequence[float]) -> float:
@@ -382,9 +418,9 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
 def _gated(
     aligned: _Aligned, margin: float | None, alpha: float, *, first: Rate, other: Rate
 ) -> tuple[bool, list[str]]:
-    base = _rates(aligned.counts[0], first)
+    base = aligned.counts[0].mapped(first)
     compared = [
-        stats.compare_aligned(aligned.tasks, base, _rates(counts, other), confidence=1 - 2 * alpha)
+        stats.compare_aligned(aligned.tasks, base, counts.mapped(other), confidence=1 - 2 * alpha)
         for counts in aligned.counts[1:]
     ]
     names = [one_line(run.name) for run in aligned.runs[1:]]

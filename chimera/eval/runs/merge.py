@@ -3,14 +3,18 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import islice
 from pathlib import Path
 
 from chimera.errors import UsageError
 from chimera.eval.runs.seal import is_own, seal
 from chimera.eval.runs.store import RunStore
+from chimera.eval.values import TrialRecord
 from chimera.types import JSON
 
+#: Trials that are stored together.
+AT_ONCE = 32
 #: What runs must have in common for their trials to be of one run.
 _SAME = ("identity", "samples", "model", "agent", "environment")
 
@@ -34,7 +38,7 @@ def merge(target: Path, sources: Sequence[Path]) -> int:
             for source in sources:
                 _copy(source, store)
             store.set_manifest(_merged(manifests, sources))
-            count = len(store.trial_keys())
+            count = store.trial_count()
         partial.rename(target)
     finally:
         for leftover in target.parent.glob(f"{partial.name}*"):
@@ -62,18 +66,29 @@ def _compare(first: Path, one: dict[str, JSON], second: Path, other: dict[str, J
 def _copy(source: Path, store: RunStore) -> None:
     with RunStore(source) as part:
         store.add_tasks(part.tasks())
-        for record in part.records(whole=True):
-            known = store.state(record.task_id, record.sample)
-            if known is not None and known[1] and record.verdict is not None:
-                raise UsageError(
-                    f"{source.name} has a verdict for task {record.task_id!r}, sample "
-                    f"{record.sample}, which another run has too"
-                )
-            if known is None or record.verdict is not None:
-                store.write(record)
-        for control in part.controls():
-            store.add_control(control)
+        wanted = _wanted(part.records(whole=True), source, store)
+        while page := list(islice(wanted, AT_ONCE)):
+            if len({(each.task_id, each.sample) for each in page}) < len(page):
+                raise UsageError(f"{source} is damaged: it has a trial twice")
+            for _ in store.write_all(page):
+                pass
+        for control in part.each_control():
+            store.add_control_soon(control)
+        store.flush()
         store.spend(part.spent())
+
+
+def _wanted(records: Iterable[TrialRecord], source: Path, store: RunStore) -> Iterator[TrialRecord]:
+    """Those that are not there yet, or are without the verdict that these have."""
+    for record in records:
+        known = store.state(record.task_id, record.sample)
+        if known is not None and known[1] and record.verdict is not None:
+            raise UsageError(
+                f"{source.name} has a verdict for task {record.task_id!r}, sample "
+                f"{record.sample}, which another run has too"
+            )
+        if known is None or record.verdict is not None:
+            yield record
 
 
 def _merged(manifests: Sequence[dict[str, JSON]], sources: Sequence[Path]) -> dict[str, JSON]:

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import html
 import importlib
-from array import array
+import math
+import secrets
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass, fields
@@ -12,19 +13,20 @@ from fnmatch import fnmatchcase
 from itertools import groupby, islice
 from operator import itemgetter
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple
 
 import msgspec
 
 from chimera.errors import UsageError
+from chimera.eval.filed import Coded, Counts
 from chimera.eval.runs import stats
 from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
 from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
 
-CountsT = TypeVar("CountsT", bound=tuple[int, ...])
-
+#: Where a list is to stand in a JSON text: no text of a run is this one.
+LISTED = secrets.token_hex(16)
 #: How many trials a notebook is shown at once.
 SHOWN_TRIALS = 20
 
@@ -271,6 +273,11 @@ class EvalResult:
         titles = "".join(f"<th>{name}</th>" for name in names)
         return f"<p>{head}</p><table><tr>{titles}</tr>{rows}</table>"
 
+    def task_count(self) -> int:
+        query = "SELECT count(DISTINCT task_id) FROM trials"
+        ((count,),) = self.store.rows(tuple[Count], query)
+        return count
+
     def samples_by_task(self) -> dict[str, tuple[int, int]]:
         """task → (trials, trials passed); a trial without a verdict has not passed."""
         return {task: (count, passed) for task, count, passed, _ in _by_task(self.store)}
@@ -293,18 +300,24 @@ class EvalResult:
 
     def durations(self) -> tuple[float, float]:
         """p50 and p95 of the seconds a trial took."""
-        rows = self.store.rows(tuple[Seconds], "SELECT duration FROM trials")
-        values = array("d", (seconds for (seconds,) in rows))
-        return stats.percentile(values, 0.5), stats.percentile(values, 0.95)
+        count = self.store.trial_count()
+        return self._duration(0.5 * (count - 1)), self._duration(0.95 * (count - 1))
+
+    def _duration(self, place: float) -> float:
+        """What stands at a place of the durations in their order, which may lie between two."""
+        query = "SELECT duration FROM trials ORDER BY duration LIMIT 2 OFFSET ?"
+        found = self.store.rows(tuple[Seconds], query, (max(0, math.floor(place)),))
+        values = [seconds for (seconds,) in found]
+        return stats.percentile(values, place % 1) if values else 0.0
 
     def reasons(self, most: int = 8) -> list[tuple[str, int]]:
         """The most frequent reasons of trials that did not pass, errors first by kind."""
         query = "SELECT status, error_boundary, why FROM trials"
-        counts: Counter[str] = Counter()
+        counts = Counts()
         for status, boundary, why in self.store.rows(tuple[str, str | None, str], query):
             if status != "passed":
                 line = first_line(why) or status
-                counts[line if boundary is None else f"[error] {line}"] += 1
+                counts.add(line if boundary is None else f"[error] {line}")
         return counts.most_common(most)
 
     def rates_of(self, metric: str) -> float | None:
@@ -357,6 +370,13 @@ class EvalResult:
             "run": str(Path(self.store.path)),
         }
 
+    def document(self) -> Iterator[str]:
+        """The summary with all results as one JSON text, by line."""
+        document = {**self.summary(), "results": [LISTED]}
+        if self.stopped:
+            document["stopped"] = self.stopped
+        return json_lines(document, self.iter_results())
+
     @property
     def corrected_pass_rate(self) -> float | None:
         """The rate by the corrected verdicts, where a grader gave one; None when none differs."""
@@ -371,6 +391,20 @@ class EvalResult:
         if corrected == official:
             return None
         return float((self.passed - official + corrected) / self.total)
+
+
+def json_lines(document: Mapping[str, JSON], listed: Iterable[object]) -> Iterator[str]:
+    """The lines of a JSON text in which the values of `listed` stand in the place of `LISTED`; of
+    however many, one is held at a time."""
+    text = msgspec.json.format(msgspec.json.encode(document)).decode()
+    before, after = text.split(f'"{LISTED}"')
+    head, _, indent = before.rpartition("\n")
+    last: str | None = None
+    for value in listed:
+        yield head if last is None else f"{last},"
+        told = msgspec.json.format(msgspec.json.encode(value)).decode()
+        last = indent + told.replace("\n", f"\n{indent}")
+    yield f"{head}{after.lstrip()}" if last is None else f"{last}{after}"
 
 
 def _columns() -> list[str]:
@@ -400,19 +434,10 @@ def _by_task(store: RunStore) -> Iterator[tuple[str, int, int, int]]:
         yield task, found.total(), found["passed"], found["error"] + found["submitted"]
 
 
-def _shared(values: Iterable[CountsT]) -> list[CountsT]:
-    """The values, equal ones as one object: of however many tasks, few differ."""
-    known: dict[CountsT, CountsT] = {}
-    return [known.setdefault(value, value) for value in values]
-
-
 def _intervals(store: RunStore) -> tuple[stats.Interval | None, stats.Interval | None]:
     """Over verdicts; and over all trials, whatever those without a verdict were."""
-    counts = _shared(tuple(count) for _, *count in _by_task(store))
-    judged = _shared(
-        (trials - unknown, passed) for trials, passed, unknown in counts if trials > unknown
-    )
-    inner = stats.rate_interval(judged)
-    if inner is None or not any(unknown for _, _, unknown in counts):
+    counts = Coded.of((trials, passed, none) for _, trials, passed, none in _by_task(store))
+    inner = stats.rate_interval((n - none, passed) for n, passed, none in counts if n > none)
+    if inner is None or not any(none for _, _, none in counts.values):
         return inner, inner
     return inner, stats.outer_interval(counts)

@@ -4,10 +4,13 @@ from __future__ import annotations
 
 import math
 import random
-from collections.abc import Callable, Mapping, Sequence
+from array import array
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import compress
 from statistics import NormalDist, fmean
+
+from chimera.eval.filed import Coded, Picked
 
 Interval = tuple[float, float]
 
@@ -79,39 +82,56 @@ def clustered_bootstrap(
     Of tasks that are all the same, as many could be otherwise as Wilson's interval leaves open. Of
     very many tasks, it is the interval by the standard error that is robust to clusters.
     """
+    filled = [(float(sum(cluster)), len(cluster)) for cluster in clusters if len(cluster)]
+    return _bootstrap(Coded.of(filled), bounds, confidence, resamples=resamples, seed=seed)
+
+
+def mean_interval(values: Sequence[float], bounds: Interval = (0.0, 1.0)) -> Interval:
+    """The same of clusters of one value each."""
+    return _bootstrap(Coded.of((float(value), 1) for value in values), bounds)
+
+
+def _bootstrap(
+    clusters: Coded[tuple[float, int]],
+    bounds: Interval,
+    confidence: float = 0.95,
+    *,
+    resamples: int = 2000,
+    seed: int = 0,
+) -> Interval:
+    """Of the sum and the size of each cluster."""
     low, high = bounds
-    filled = [cluster for cluster in clusters if len(cluster)]
-    sums, sizes = [sum(cluster) for cluster in filled], [len(cluster) for cluster in filled]
-    if not filled:
+    count = len(clusters)
+    if not count:
         return bounds
-    mean = math.fsum(sums) / sum(sizes)
-    if len(filled) < FEW_TASKS:
+    mean = math.fsum(part for part, _ in clusters) / sum(size for _, size in clusters)
+    if count < FEW_TASKS:
         share = min(1.0, max(0.0, (mean - low) / (high - low)))
-        start, end = wilson(share * len(filled), len(filled), confidence)
+        start, end = wilson(share * count, count, confidence)
         return (low + start * (high - low), low + end * (high - low))
-    means = [part / size for part, size in zip(sums, sizes, strict=True)]
-    if min(means) == max(means):
-        unseen = wilson(0, len(filled), confidence)[1]
+    if len({part / size for part, size in clusters.values}) == 1:
+        unseen = wilson(0, count, confidence)[1]
         return (mean - unseen * (mean - low), mean + unseen * (high - mean))
-    if len(filled) * resamples > MOST_DRAWS:
-        return _normal_interval(sums, sizes, confidence)
+    if count * resamples > MOST_DRAWS:
+        return _normal_interval(clusters, confidence)
+    sums, sizes = [part for part, _ in clusters], [size for _, size in clusters]
     generator = random.Random(seed)
     drawn_means = []
     for _ in range(resamples):
-        drawn = generator.choices(range(len(filled)), k=len(filled))
+        drawn = generator.choices(range(count), k=count)
         drawn_means.append(sum(map(sums.__getitem__, drawn)) / sum(map(sizes.__getitem__, drawn)))
     drawn_means.sort()
     tail = (1 - confidence) / 2
     return (_quantile(drawn_means, tail), _quantile(drawn_means, 1 - tail))
 
 
-def _normal_interval(sums: Sequence[float], sizes: Sequence[int], confidence: float) -> Interval:
+def _normal_interval(clusters: Coded[tuple[float, int]], confidence: float) -> Interval:
     """What the bootstrap of a mean over clusters tends to; within what single clusters have."""
-    total = sum(sizes)
-    mean = math.fsum(sums) / total
-    squares = math.fsum((part - mean * size) ** 2 for part, size in zip(sums, sizes, strict=True))
+    total = sum(size for _, size in clusters)
+    mean = math.fsum(part for part, _ in clusters) / total
+    squares = math.fsum(clusters.mapped(lambda each: (each[0] - mean * each[1]) ** 2))
     spread = _z(confidence) * math.sqrt(squares) / total
-    means = [part / size for part, size in zip(sums, sizes, strict=True)]
+    means = [part / size for part, size in clusters.values]
     return (max(min(means), mean - spread), min(max(means), mean + spread))
 
 
@@ -149,7 +169,7 @@ def paired_permutation(
     by the normal distribution where there are very many. What draws cannot show, because it is
     rarer than one in all of them, is bounded from above.
     """
-    values = [d for d in differences if d]
+    values: Sequence[float] = Coded.of(d for d in differences if d)
     if not values:
         return 1.0
     observed = abs(math.fsum(values))
@@ -167,7 +187,7 @@ def paired_permutation(
     if SIGNS_TO_NORMAL * normal < 1 / resamples:
         return SIGNS_TO_NORMAL * normal
     generator = random.Random(seed)
-    total = _signed_sum(values)
+    total = _signed_sum(list(values))
     extreme = sum(
         abs(total(generator.getrandbits(len(values)))) >= observed for _ in range(resamples)
     )
@@ -198,19 +218,20 @@ def _signed_sum(values: Sequence[float]) -> Callable[[int], float]:
     )
 
 
-def rate_interval(tasks: Sequence[tuple[int, int]]) -> Interval | None:
+def rate_interval(tasks: Iterable[tuple[int, int]]) -> Interval | None:
     """Of a pass rate, by (trials, passed) of each task: Wilson's where each was tried once."""
-    if not tasks:
+    clusters = Coded.of((float(passed), trials) for trials, passed in tasks)
+    if not clusters:
         return None
-    if all(trials == 1 for trials, _ in tasks):
-        return wilson(sum(passed for _, passed in tasks), len(tasks))
-    return clustered_bootstrap([[1.0] * c + [0.0] * (n - c) for n, c in tasks])
+    if all(trials == 1 for _, trials in clusters.values):
+        return wilson(math.fsum(passed for passed, _ in clusters), len(clusters))
+    return _bootstrap(clusters, (0.0, 1.0))
 
 
 def outer_interval(tasks: Sequence[Sequence[int]]) -> Interval | None:
     """The same of (trials, passed, without a verdict): from all of these failed to all passed."""
-    lowest = rate_interval([(n, c) for n, c, _ in tasks])
-    highest = rate_interval([(n, c + unknown) for n, c, unknown in tasks])
+    lowest = rate_interval((n, c) for n, c, _ in tasks)
+    highest = rate_interval((n, c + unknown) for n, c, unknown in tasks)
     return lowest and highest and (lowest[0], highest[1])
 
 
@@ -238,15 +259,14 @@ def paired_interval(
     Of tasks that are won, lost or neither, and where few differ, it is Tango's score interval: what
     is drawn from a few differing tasks knows nothing of those that did not come up.
     """
-    differing = [d for d in differences if d]
-    if len(differing) < FEW_TASKS or all(abs(d) == 1 for d in differing):
+    differing = Coded.of(d for d in differences if d)
+    if len(differing) < FEW_TASKS or all(abs(d) == 1 for d in differing.values):
         gained = math.fsum(d for d in differing if d > 0)
         return score_interval(
             gained, gained - math.fsum(differing), len(differences), confidence=confidence
         )
-    return clustered_bootstrap(
-        [[d] for d in differences], bounds=(-1.0, 1.0), confidence=confidence, seed=seed
-    )
+    clusters = Coded.of((float(d), 1) for d in differences)
+    return _bootstrap(clusters, (-1.0, 1.0), confidence, seed=seed)
 
 
 def score_interval(gained: float, lost: float, tasks: int, *, confidence: float = 0.95) -> Interval:
@@ -289,8 +309,8 @@ class PairedComparison:
     tasks: int
     first_rate: float
     second_rate: float
-    only_first: tuple[str, ...]
-    only_second: tuple[str, ...]
+    only_first: Sequence[str]
+    only_second: Sequence[str]
     difference: float
     deviation: float  # of the tasks' differences: what a task adds to the variance of their mean
     interval: Interval
@@ -325,16 +345,16 @@ def compare_aligned(
     seed: int = 0,
 ) -> PairedComparison:
     """Compare two runs whose mean scores are given in the order of `tasks`."""
-    differences = [b - a for a, b in zip(first, second, strict=True)]
-    only_first = tuple(task for task, d in zip(tasks, differences, strict=True) if d < 0)
-    only_second = tuple(task for task, d in zip(tasks, differences, strict=True) if d > 0)
+    differences = Coded.of(b - a for a, b in zip(first, second, strict=True))
+    only_first = array("I", (place for place, d in enumerate(differences) if d < 0))
+    only_second = array("I", (place for place, d in enumerate(differences) if d > 0))
     p_value = paired_p_value(first, second, seed=seed)
     return PairedComparison(
         tasks=len(tasks),
         first_rate=fmean(first) if tasks else 0.0,
         second_rate=fmean(second) if tasks else 0.0,
-        only_first=only_first,
-        only_second=only_second,
+        only_first=Picked(tasks, only_first),
+        only_second=Picked(tasks, only_second),
         difference=fmean(differences) if tasks else 0.0,
         deviation=deviation(differences),
         interval=paired_interval(differences, confidence=confidence, seed=seed),
@@ -345,7 +365,7 @@ def compare_aligned(
 
 def paired_p_value(first: Sequence[float], second: Sequence[float], *, seed: int = 0) -> float:
     """Two-sided, that two runs are equally good at each task: McNemar's, or by flipping signs."""
-    differences = [b - a for a, b in zip(first, second, strict=True)]
+    differences = Coded.of(b - a for a, b in zip(first, second, strict=True))
     if _are_binary(first, second):
         return mcnemar_exact(sum(d < 0 for d in differences), sum(d > 0 for d in differences))
     return paired_permutation(differences, seed=seed)

@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import sqlite3
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
 from dataclasses import replace
 from pathlib import Path
 from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar
@@ -191,6 +192,12 @@ _INSERT = (
     "VALUES (?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?, ?,?,?)"
 )
 _GROUNDS = "positive, negative, identity"
+#: A run that goes on has its tasks already, and writes nothing where they are the same.
+_TASK = """
+INSERT INTO tasks VALUES (?, ?, ?)
+ON CONFLICT (task_id) DO UPDATE SET prompt = excluded.prompt, metadata = excluded.metadata
+WHERE prompt IS NOT excluded.prompt OR metadata IS NOT excluded.metadata
+"""
 #: The keys of a manifest that are read, with what they must be; others are as they are.
 _MANIFEST: Mapping[str, Any] = {
     "environment": str | None,
@@ -277,7 +284,7 @@ class RunStore:
         """What people see of the tasks: never the gold answers or hidden tests."""
         with self._database.transaction():
             self._database.connection.executemany(
-                "INSERT OR REPLACE INTO tasks VALUES (?, ?, ?)",
+                _TASK,
                 (
                     (
                         task["id"],
@@ -335,15 +342,22 @@ class RunStore:
             yield self.write(record)
 
     def _write(self, *records: TrialRecord) -> None:
+        with self._database.lock:
+            with self._with_controls():
+                trials = [self._write_trial(record) for record in records]
+            for trial, record in zip(trials, records, strict=True):
+                if record.verdict is None and record.error is None:
+                    self._checkpoints[record.task_id, record.sample] = (trial, record)
+
+    @contextmanager
+    def _with_controls(self) -> Iterator[None]:
+        """A transaction that writes the controls that wait, too."""
         with self._database.lock:  # nobody stores a trial between a control's leaving and its end
             controls = self._controls[:]
             with self._database.transaction():
                 self._database.connection.executemany(control_store.INSERT, controls)
-                trials = [self._write_trial(record) for record in records]
+                yield
             del self._controls[: len(controls)]
-            for trial, record in zip(trials, records, strict=True):
-                if record.verdict is None and record.error is None:
-                    self._checkpoints[record.task_id, record.sample] = (trial, record)
 
     def _write_trial(self, record: TrialRecord) -> int:
         checkpoint = self._checkpoints.pop((record.task_id, record.sample), None)
@@ -441,7 +455,7 @@ class RunStore:
         graded = storable_value(
             replace(record, verdict=newer.verdict, error=newer.error, control=newer.control)
         )
-        with self._database.transaction():
+        with self._with_controls():
             trial = self._trial_id(record.task_id, record.sample)
             self._execute("DELETE FROM verdicts WHERE trial = ?", (trial,))
             self._execute("DELETE FROM artifacts WHERE trial = ? AND kind = 'evidence'", (trial,))
@@ -473,11 +487,19 @@ class RunStore:
 
     def controls(self, identity: str | None = None) -> list[Control]:
         """Those of one identity, or all."""
-        if self._database.version < 3:
-            return []
         where, arguments = ("WHERE identity = ?", (identity,)) if identity else ("", ())
-        query = f"SELECT {control_store.COLUMNS} FROM controls {where} ORDER BY made"
-        return [row.control() for row in self.rows(control_store.ControlRow, query, arguments)]
+        return list(self._each_control(f"{where} ORDER BY made", arguments))
+
+    def each_control(self) -> Iterator[Control]:
+        """All of them, a page at a time."""
+        return self._each_control("ORDER BY rowid")
+
+    def _each_control(self, where: str, arguments: Sequence[str] = ()) -> Iterator[Control]:
+        if self._database.version < 3:
+            return
+        query = f"SELECT {control_store.COLUMNS} FROM controls {where}"
+        for row in self.rows(control_store.ControlRow, query, arguments):
+            yield row.control()
 
     def control_counts(self) -> list[tuple[str, str, int]]:
         """How many controls there are of each answer and status."""
@@ -571,6 +593,10 @@ class RunStore:
         for (packed,) in self.rows(tuple[bytes], query, key):
             return self._database.unpack(packed)
         raise UsageError(f"{self.path} has no file {name!r} of task {task_id!r}, sample {sample}")
+
+    def trial_count(self) -> int:
+        ((count,),) = self.rows(tuple[Count], "SELECT count(*) FROM trials")
+        return count
 
     def trial_keys(self) -> list[tuple[str, int]]:
         return list(self.each_key())

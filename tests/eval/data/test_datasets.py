@@ -4,12 +4,17 @@ from __future__ import annotations
 
 import gzip
 import json
+import tracemalloc
 
 import pytest
 
 from chimera.errors import DatasetError
+from chimera.eval import filed
+from chimera.eval.benchmark import tasks_of
 from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.data.rows import row_place, rows
+from chimera.eval.filed import ById
+from chimera.eval.run import explained_backend, select_tasks, shard_of
 from chimera.eval.values import Task, Verdict
 
 ROWS = [{"id": "a", "n": 1}, {"id": "b", "n": 2}]
@@ -150,3 +155,59 @@ def test_limit(tmp_path):
     assert list(Tiny(tmp_path / "tiny.jsonl", limit=0).tasks()) == []
     with pytest.raises(DatasetError, match="negative"):
         Tiny(limit=-1)
+
+
+def peak(work):
+    """Bytes that work holds at the most, beside what was there before."""
+    tracemalloc.start()
+    try:
+        work()
+        return tracemalloc.get_traced_memory()[1]
+    finally:
+        tracemalloc.stop()
+
+
+def gone_through(benchmark):
+    """What the engine does with tasks before a run, and when it is graded again."""
+    tasks = tasks_of(benchmark)
+    chosen = select_tasks(tasks, f"{len(tasks) // 2}:", ["*1*", "*2*", "*3*"])
+    assert sum(1 for _ in shard_of(chosen, "2/3"))
+    assert explained_backend(benchmark, tasks)[0] == "none"
+    assert len(ById(tasks)) == len(tasks)
+
+
+def test_memory_hardly_grows_with_the_tasks(tmp_path, monkeypatch):
+    monkeypatch.setattr(filed, "FEW", 200)
+    few, many = 500, 3500
+    peaks = []
+    for count in (few, many):
+        path = tmp_path / f"{count}.jsonl"
+        lines = (json.dumps({"id": f"t{n}", "n": f"{n} {'x' * 300}"}) for n in range(count))
+        path.write_text("\n".join(lines))
+        gone_through(Tiny(path))
+        peaks.append(peak(lambda path=path: gone_through(Tiny(path))))
+
+    assert (peaks[1] - peaks[0]) / (many - few) < 20
+
+
+def test_many_tasks_are_those_of_the_file(tmp_path, monkeypatch):
+    monkeypatch.setattr(filed, "FEW", 20)
+    path = tmp_path / "tiny.jsonl"
+    path.write_text("".join(f'{{"id": "t{n}", "n": {n}}}\n' for n in range(300)))
+    tasks = Tiny(path).tasks()
+    path.unlink()
+
+    expected = [{"id": f"t{n}", "prompt": str(n)} for n in range(300)]
+    assert list(tasks) == expected
+    assert [tasks[0], tasks[150], tasks[-1]] == [expected[0], expected[150], expected[-1]]
+    assert list(select_tasks(tasks, "3", ["t*7"])) == [expected[7], expected[17], expected[27]]
+    assert list(shard_of(tasks, "7/7")) == expected[6::7]
+
+
+def test_an_id_that_comes_again_far_behind_is_refused(tmp_path, monkeypatch):
+    monkeypatch.setattr(filed, "FEW", 20)
+    path = tmp_path / "tiny.jsonl"
+    path.write_text("".join(f'{{"id": "t{n % 290}", "n": {n}}}\n' for n in range(300)))
+
+    with pytest.raises(DatasetError, match="row 290: id 't0' appears twice"):
+        Tiny(path).tasks()

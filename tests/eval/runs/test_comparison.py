@@ -2,11 +2,16 @@
 
 from __future__ import annotations
 
+import math
 import random
+import sqlite3
+from contextlib import closing
+from statistics import NormalDist, fmean, stdev
 
 import pytest
 
 from chimera.errors import UsageError
+from chimera.eval import filed
 from chimera.eval.runs import power, stats
 from chimera.eval.runs.comparison import (
     RunScores,
@@ -41,6 +46,92 @@ def test_all_pairs_are_compared_over_the_tasks_that_all_have():
     assert (compared.tasks, compared.left_out) == (3, (1, 1, 0))
     assert [(pair.first, pair.second) for pair in compared.pairs] == [(0, 1), (0, 2), (1, 2)]
     assert [run.rate for run in compared.runs] == pytest.approx([2 / 3, 1 / 3, 0])
+
+
+def stored(run, path, generator):
+    """A run's file with the trials of these scores, in any order."""
+    ends = {"p": {"verdict": Verdict(True)}, "f": {"verdict": Verdict(False)}, "e": {}}
+    records = []
+    for task, (trials, passed, unknown) in run.tasks.items():
+        letters = "p" * passed + "e" * unknown + "f" * (trials - passed - unknown)
+        records += [TrialRecord(task, n, "d", **ends[letter]) for n, letter in enumerate(letters)]
+    with RunStore(path, create=True) as store:
+        list(store.write_all(generator.sample(records, len(records))))
+    return path
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_stored_runs_are_compared_as_lists_of_their_tasks_are(tmp_path, monkeypatch, seed):
+    """By plain lists in memory, as the statistics are defined."""
+    monkeypatch.setattr(filed, "FEW", 50)
+    generator = random.Random(seed)
+    samples, tasks = (seed % 3) + 1, (8, 60, 1300)[seed % 3]
+    outcomes = [
+        ["".join(generator.choices("pfe", (5, 4, seed % 2), k=samples)) for _ in range(tasks)]
+        for _ in range(3)
+    ]
+    runs = [scores(str(number), letters) for number, letters in enumerate(outcomes)]
+    found = compare_runs(
+        read_scores([stored(run, tmp_path / f"{run.name}.chi", generator) for run in runs])
+    )
+
+    names = sorted(runs[0].tasks)
+    for pair in found.pairs:
+        first, second = ([run.tasks[name].rate for name in names]
+                         for run in (runs[pair.first], runs[pair.second]))  # fmt: skip
+        differences = [b - a for a, b in zip(first, second, strict=True)]
+        assert list(pair.paired.only_first) == [
+            name for name, difference in zip(names, differences, strict=True) if difference < 0
+        ]
+        assert list(pair.paired.only_second) == [
+            name for name, difference in zip(names, differences, strict=True) if difference > 0
+        ]
+        assert pair.paired.difference == fmean(differences)
+        assert pair.paired.deviation == pytest.approx(stdev(differences), rel=1e-12)
+        assert pair.paired.p_value == stats.paired_p_value(first, second)
+        assert pair.paired.interval == stats.paired_interval(differences)
+        if sum(map(bool, differences)) >= 10 and any(abs(d) not in (0, 1) for d in differences):
+            assert pair.paired.interval == bootstrap(differences, (-1.0, 1.0))
+    for run, rate in zip(runs, found.runs, strict=True):
+        counts = [run.tasks[name] for name in names]
+        assert rate.rate == sum(count.rate for count in counts) / len(counts)
+        assert rate.without_verdict == sum(count.without_verdict for count in counts)
+        if samples > 1 and tasks >= 10:
+            assert rate.interval == (
+                bootstrap([count.rate for count in counts])[0],
+                bootstrap([count.highest_rate for count in counts])[1],
+            )
+
+
+def bootstrap(values, bounds=(0.0, 1.0)):
+    """The clustered interval, one value a cluster, over plain lists."""
+    if len(values) * 2000 > stats.MOST_DRAWS:
+        mean = math.fsum(values) / len(values)
+        squares = math.fsum((value - mean) ** 2 for value in values)
+        spread = NormalDist().inv_cdf(0.975) * math.sqrt(squares) / len(values)
+        return (max(min(values), mean - spread), min(max(values), mean + spread))
+    generator = random.Random(0)
+    means = sorted(
+        sum(values[i] for i in generator.choices(range(len(values)), k=len(values))) / len(values)
+        for _ in range(2000)
+    )
+    tail = (1 - 0.95) / 2
+    return (stats.percentile(means, tail), stats.percentile(means, 1 - tail))
+
+
+def test_a_file_whose_texts_are_in_another_order_is_not_compared(tmp_path):
+    """In UTF-16, names are ordered by bytes that mean something else: a join would miss some."""
+    plain = stored(scores("a", "pf"), tmp_path / "a.chi", random.Random(0))
+    odd = tmp_path / "b.chi"
+    with closing(sqlite3.connect(plain)) as source, closing(sqlite3.connect(odd)) as target:
+        target.execute("PRAGMA encoding = 'UTF-16le'")
+        for line in source.iterdump():
+            target.execute(line)
+        target.execute("UPDATE trials SET task_id = char(256) WHERE task_id = 't00000'")
+        target.commit()
+        target.execute("PRAGMA user_version = 3")
+    with pytest.raises(UsageError, match="no order"):
+        compare_runs(read_scores([plain, odd]))
 
 
 def test_runs_of_one_name_are_told_apart(tmp_path):

@@ -5,13 +5,14 @@ from __future__ import annotations
 import hashlib
 import re
 import zipfile
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, datetime
 from pathlib import Path
 
 import msgspec
 
 import chimera
+from chimera.eval.filed import Filed
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
@@ -29,7 +30,8 @@ def write_inspect_log(store: RunStore, file: Path, *, model: str) -> None:
     """The log, a trial at a time; Inspect's epochs are the samples, counted from 1."""
     result, manifest = EvalResult.of(store), store.manifest()
     head = _header(result, manifest, model)
-    summaries, last = [], manifest.get("started", 0.0)
+    last = manifest.get("started", 0.0)
+    summaries: Filed[dict[str, JSON]] = Filed()
     with zipfile.ZipFile(file, "w", zipfile.ZIP_DEFLATED) as archive:
         start = {name: head[name] for name in ("version", "eval", "plan")}
         _write(archive, "_journal/start.json", start)
@@ -39,8 +41,8 @@ def write_inspect_log(store: RunStore, file: Path, *, model: str) -> None:
             summaries.append(_summary(sample))
             last = max(last, record.started + record.duration)
         head["stats"]["completed_at"] = _time(last)
-        _write(archive, "_journal/summaries/1.json", summaries)
-        _write(archive, "summaries.json", summaries)
+        for name in ("_journal/summaries/1.json", "summaries.json"):
+            _write_list(archive, name, summaries)
         _write(archive, "header.json", head)
 
 
@@ -57,6 +59,15 @@ def _write(archive: zipfile.ZipFile, name: str, value: JSON) -> None:
     archive.writestr(name, msgspec.json.encode(value))
 
 
+def _write_list(archive: zipfile.ZipFile, name: str, values: Iterable[JSON]) -> None:
+    with archive.open(name, "w", force_zip64=True) as file:
+        before = b"["
+        for value in values:
+            file.write(before + msgspec.json.encode(value))
+            before = b","
+        file.write(b"[]" if before == b"[" else b"]")
+
+
 def _header(result: EvalResult, manifest: Mapping[str, JSON], model: str) -> dict[str, JSON]:
     started = _time(manifest.get("started", 0.0))
     samples = manifest.get("samples", 1)
@@ -66,7 +77,7 @@ def _header(result: EvalResult, manifest: Mapping[str, JSON], model: str) -> dic
         "lowest": {"name": "lowest", "value": result.bounds[0], "params": {}},
         "highest": {"name": "highest", "value": result.bounds[1], "params": {}},
     }
-    tasks = len(result.samples_by_task())
+    tasks = result.task_count()
     return {
         "version": LOG_VERSION,
         "status": "success" if not result.not_run else "cancelled",
