@@ -271,8 +271,9 @@ class ById(Mapping[str, Any]):
         """Of two tasks with one id the first counts."""
         self._tasks = tasks if isinstance(tasks, Sequence) else Filed(tasks)
         self._names = Names()
-        for place, task in enumerate(self._tasks):
-            self._names.add(task["id"], place)
+        self._places = array(
+            "Q", (n for n, task in enumerate(self._tasks) if self._names.add(task["id"], n))
+        )
 
     def __getitem__(self, name: str) -> Any:
         place = self._names.place(name)
@@ -281,8 +282,7 @@ class ById(Mapping[str, Any]):
         return self._tasks[place]
 
     def __iter__(self) -> Iterator[str]:
-        seen = Names()
-        return (task["id"] for n, task in enumerate(self._tasks) if seen.add(task["id"], n))
+        return (task["id"] for task in Picked(self._tasks, self._places))
 
     def __len__(self) -> int:
-        return sum(1 for _ in self)
+        return len(self._places)
