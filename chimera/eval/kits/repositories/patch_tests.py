@@ -7,15 +7,13 @@ and it must survive its twin.
 
 from __future__ import annotations
 
-import contextlib
-import shutil
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
 from chimera.environments.base import Environment, Machine
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.apply import (
     SWEBENCH_4,
@@ -42,6 +40,7 @@ from chimera.types import JSON, CommandResult
 #: More than any real test log; what is longer was flooded.
 LOG_BYTES = 64 * 1024**2
 KEPT_LOG = 2_000_000
+UNPACK_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
@@ -178,11 +177,12 @@ def put_bytecode(env: Machine, archive: Path, root: str, *, without: Iterable[st
     folders = {path.rpartition("/")[0] for path in without}
     excluded = [f"--exclude=./{folder}/__pycache__" if folder else "--exclude=./__pycache__"
                 for folder in sorted(folders)]  # fmt: skip
-    unpack = env.open_process(["tar", "-xf", "-", "-C", root, "--anchored", *excluded])
-    assert unpack.stdin is not None
-    with contextlib.suppress(BrokenPipeError), archive.open("rb") as packed, unpack.stdin as stream:
-        shutil.copyfileobj(packed, stream)
-    unpack.wait(60)
+    unpack = ["tar", "-xf", "-", "-C", root, "--no-same-owner", "--anchored", *excluded]
+    done = env.run_command(unpack, stdin=archive.read_bytes(), timeout=UNPACK_SECONDS)
+    if done.timed_out:  # a file that was cut would break what imports it
+        raise EnvironmentFault(
+            f"bytecode was not unpacked within {UNPACK_SECONDS} s", retryable=True
+        )
 
 
 def run_plan(plan: TestPlan, env: Machine) -> TestRun:

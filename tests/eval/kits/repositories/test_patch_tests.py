@@ -192,6 +192,17 @@ def test_bytecode_stays_away_from_changed_files(env, bytecode, changed, found):
     assert ("calc." in listed.output) is found
 
 
+def test_bytecode_that_finds_no_place_is_left_out(env, tmp_path):
+    """So many complaints of `tar` that a pipe nobody reads would be full."""
+    with tarfile.open(tmp_path / "bytecode.tar", "w") as archive:
+        for number in range(2000):
+            archive.addfile(tarfile.TarInfo(f"./calc.py/__pycache__/{'long' * 20}{number}.pyc"))
+
+    verdict = grade(env, GOLD, bytecode=tmp_path / "bytecode.tar")
+
+    assert verdict.passed, verdict.why
+
+
 def disarmed(code: str) -> str:
     """A patch that puts code before all that calc.py has, and mends nothing."""
     before, after = CALC.splitlines(), (code + CALC).splitlines()
