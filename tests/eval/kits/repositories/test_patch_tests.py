@@ -464,6 +464,15 @@ def test_tests_that_look_at_their_own_lines_run_as_published(env):
     assert not wrong.passed
 
 
+def test_tests_that_are_not_found_when_rewritten_run_as_published(env):
+    """That nothing ran shows no wrong answer before the reference was asked."""
+    hidden = "+\n+\n+if len(open(__file__).read().splitlines()) != 15:\n+    del CalcTest\n"
+    looking = TEST_PATCH.replace("@@ -6,3 +6,6 @@", "@@ -6,3 +6,10 @@") + hidden
+
+    assert grade(env, GOLD, test_patch=looking).passed
+    assert not grade(env, edited("    return b"), test_patch=looking).passed
+
+
 def test_the_control_is_run_once(env, tree):
     grade(env, GOLD)
     kept = Path(os.environ["CHIMERA_CACHE_DIR"]) / "twin-controls"

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ast
+import inspect
 import os
 import random
 import subprocess
@@ -110,6 +111,19 @@ def test_honest_code_passes_the_true_form_and_fails_the_twin(tmp_path: Path, sou
     assert passed.keys() == failed.keys() == outcomes(tmp_path, source).keys()
     assert set(passed.values()) == {"PASSED"}
     assert set(failed.values()) == {"FAILED"}
+
+
+@pytest.mark.parametrize("asynchronous", ["", "async "])
+def test_a_test_stands_in_its_own_file_for_whoever_looks(tmp_path: Path, asynchronous: str):
+    """Some runners take nothing else for a test."""
+    source = f"{asynchronous}def test_it():\n    assert 1 + 1 == 2\n"
+    for made in both(source):
+        file = tmp_path / "test_it.py"
+        file.write_text(made)
+        names: dict[str, object] = {}
+        exec(compile(made, str(file), "exec"), names)
+        test = names["test_it"]
+        assert inspect.getsourcefile(test) == str(file)  # type: ignore[arg-type]
 
 
 def test_neither_form_is_the_published_file_and_no_two_are_the_same():
