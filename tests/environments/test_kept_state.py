@@ -11,7 +11,11 @@ from chimera.environments.kept_state import kept_state
 SPEC = EnvironmentSpec(
     needs=frozenset({"commands"}),
     files={"kept/file.py": b"1"},
-    setup=("chmod +x kept/file.py", "ln -s kept/file.py link", "mkdir empty"),
+    setup=(
+        "chmod +x kept/file.py; ln -s kept/file.py link; ln -s /nowhere/at/all away; mkdir empty",
+        "umask 0; touch shared; chmod 666 shared; mkdir private; chmod 700 private; mkfifo queue",
+        "touch secret closed; chmod 400 secret; chmod 0 closed; ln secret same",
+    ),
 )
 LEAVE = (
     "rm -r kept; echo 2 > link; mkdir -p a/b a/d/e/f; chmod 0 a/d/e a/d; "
@@ -22,7 +26,7 @@ LEAVE = (
 @pytest.mark.parametrize("backend", ["bubblewrap", "local"])
 def test_files_are_as_they_were_and_no_process_is_left(require, backend: str):
     require("bwrap")
-    look = "find . -printf '%p %M %l\\n' | sort; cat kept/file.py"
+    look = "find . ! -name closed -printf '%p %M %n %l\\n' | sort; cat kept/file.py"
     with start_environment(backend, SPEC) as env, kept_state(env) as restore:
         before = env.run_command(look).output
         env.run_command(LEAVE if backend == "bubblewrap" else LEAVE.partition(" /tmp")[0])

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import ast
+import errno
 import re
 import secrets
 from collections.abc import Iterator, Mapping, Sequence
@@ -12,7 +14,7 @@ from chimera.environments.base import Environment, EnvironmentSpec, Machine, mac
 from chimera.environments.kept_state import NotRestored
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.testing import PYTEST
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -200,10 +202,24 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
     if outcome.passed:
         return Verdict(True)
     if broken in outcome.why:
-        raise GraderError(f"{name} cannot be run: {outcome.why.partition(broken)[2]}")
+        said = outcome.why.partition(broken)[2]
+        if name == "python_check" and any(f"'{each}'" in said for each in _imported(value)):
+            raise EnvironmentFault(f"{name} needs a package that is not here: {said}")
+        raise GraderError(f"{name} cannot be run: {said}")
     if outcome.why.endswith("AssertionError: no match"):
         return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
     return Verdict(False, f"{name}: {outcome.why}")
+
+
+def _imported(check: str) -> set[str]:
+    """The packages that a check imports itself: that one is missing is no answer's doing."""
+    found = set[str]()
+    for node in ast.walk(ast.parse(check)):
+        if isinstance(node, ast.Import):
+            found |= {alias.name.partition(".")[0] for alias in node.names}
+        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
+            found.add(node.module.partition(".")[0])
+    return found
 
 
 def _run_test_command(
@@ -230,6 +246,12 @@ def _run_test_command(
     )
 
 
+#: A machine without room, memory, descriptors or processes: whatever the answer is.
+_OF_MACHINE = frozenset(
+    {errno.ENOSPC, errno.EDQUOT, errno.ENOMEM, errno.EMFILE, errno.ENFILE, errno.EAGAIN, errno.EIO}
+)
+
+
 def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     if not isinstance(env, ReopenedMachine):
         raise GraderError("custom tasks are graded in environments that they open themselves")
@@ -239,6 +261,8 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     try:
         outcome = decide(tests, env)
     except OSError as error:
+        if error.errno in _OF_MACHINE:
+            raise EnvironmentFault(f"the tests cannot be run here: {error}") from error
         return Verdict(False, f"what was left cannot be copied: {error}", metrics=metrics)
     except NotRestored as error:
         return Verdict(False, f"what was left stays: {error}", metrics=metrics)
@@ -256,7 +280,7 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
 def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:
     """Undo what an agent did to files that steer the test runner; the names it had added."""
     given = {**task["files"], **task["test_files"]}
-    asked = task["gold_files"].keys() - given.keys()  # the reference has them too
+    asked = task["gold_files"].keys() - task["test_files"].keys()  # the reference has them too
     links = env.run_command(["find", ".", "-type", "l"]).output.splitlines()
     found = {*env.list_files(), *(link.removeprefix("./") for link in links)} - asked
     steering = [path for path in found if steers(path, new=False)]

@@ -79,7 +79,7 @@ def _copy(source: Path, store: RunStore) -> None:
 
 
 def _wanted(records: Iterable[TrialRecord], source: Path, store: RunStore) -> Iterator[TrialRecord]:
-    """Those that are not there yet, or are without the verdict that these have."""
+    """Those that are not there yet, or are without the verdict, or the answer, that these have."""
     for record in records:
         known = store.state(record.task_id, record.sample)
         if known is not None and known[1] and record.verdict is not None:
@@ -89,6 +89,15 @@ def _wanted(records: Iterable[TrialRecord], source: Path, store: RunStore) -> It
             )
         if known is None or record.verdict is not None:
             yield record
+        elif not known[1] and _asked(record):
+            there = store.record(record.task_id, record.sample)
+            if there is None or not _asked(there):
+                yield record
+
+
+def _asked(record: TrialRecord) -> bool:
+    """Whether an agent was paid for it."""
+    return record.submission is not None or bool(record.calls)
 
 
 def _merged(manifests: Sequence[dict[str, JSON]], sources: Sequence[Path]) -> dict[str, JSON]:

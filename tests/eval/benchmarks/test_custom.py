@@ -58,8 +58,11 @@ def test_text_checks(check, reply, passed):
 
 
 @pytest.mark.parametrize(
-    "check", ["import absent\ndef check(r): ...", "def check(r):\n    import absent", "checks = 1"]
-)
+    "check",
+    ["import absent\ndef check(r): ...", "def check(r):\n    import absent", "checks = 1",
+     # what is empty never comes to the import
+     "def check(r):\n    if not r:\n        return False\n    import absent"],
+)  # fmt: skip
 def test_a_check_that_cannot_be_run_is_an_error(check):
     assert verdict({"python_check": check}, Writes(says="x")).status == "error"
 

@@ -14,6 +14,7 @@ from chimera.eval.runs.merge import merge
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import is_own
 from chimera.eval.runs.store import RunStore
+from chimera.eval.values import Submission, TrialError, TrialRecord
 
 
 @pytest.fixture
@@ -72,6 +73,26 @@ def test_runs_of_another_kind_are_refused(
     with pytest.raises(UsageError, match=words):
         merge(Path("whole.chi"), [shard("1/2"), shard("2/2", **change)])
     assert not list(Path().glob("*whole*"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_an_answer_that_was_paid_for_is_kept_whichever_part_has_it(
+    shard: Callable[..., Path], turned: bool
+):
+    parts = [shard("1/3"), shard("2/3")]
+    answered = TrialRecord("x", 0, "d", submission=Submission("paid"), duration=1.0)
+    for part, record in zip(
+        parts,
+        (TrialRecord("x", 0, "d", error=TrialError("environment", "gone")), answered),
+        strict=True,
+    ):
+        with RunStore(part, write=True) as store:
+            store.write(record)
+
+    merge(Path("whole.chi"), parts[::-1] if turned else parts)
+
+    with RunStore("whole.chi") as store:
+        assert store.record("x", 0).submission == Submission("paid")
 
 
 def test_two_verdicts_for_one_trial_are_refused(shard: Callable[..., Path]):

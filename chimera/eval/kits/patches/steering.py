@@ -54,6 +54,8 @@ RUNNER_MODULES = sys.stdlib_module_names | frozenset(
 #: What of a package.json decides which tests run and how; the rest of it does not steer.
 PACKAGE_KEYS = ("scripts", "mocha", "jest", "ava", "nyc", "c8", "karma")
 _ROOTS = ((), ("src",), ("lib",), ("bin",))
+#: Folders that hold tests; packages such as `testfixtures` are code.
+_TESTS = re.compile(r"tests?|testing|testsuite|tests?[_.-].*")
 
 
 def steers(path: str, *, new: bool) -> bool:
@@ -78,4 +80,4 @@ def _shadows(path: PurePosixPath) -> bool:
     folders = path.parts[:-2] if is_package else path.parts[:-1]
     if module not in RUNNER_MODULES:
         return False
-    return folders in _ROOTS or any(folder.startswith("test") for folder in folders)
+    return folders in _ROOTS or any(map(_TESTS.fullmatch, folders))
