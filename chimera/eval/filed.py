@@ -9,7 +9,7 @@ import weakref
 from array import array
 from collections.abc import Callable, Hashable, Iterable, Iterator, Mapping, Sequence
 from itertools import islice
-from typing import Any, TypeVar, overload
+from typing import Any, Self, TypeVar, overload
 
 from chimera.errors import StoreError
 
@@ -21,63 +21,43 @@ FEW = 10_000
 _PAGE = 200
 
 
-class Coded(Sequence[ValueT]):
-    """A list of values of which few differ: four bytes for each, and every different one once."""
+class Picked(Sequence[ValueT]):
+    """Some of a list, by their places in it."""
 
-    def __init__(self, codes: array[int], values: Sequence[ValueT]) -> None:
-        self.codes, self.values = codes, values
+    def __init__(self, values: Sequence[ValueT], places: Sequence[int]) -> None:
+        self.values, self.places = values, places
+
+    def __len__(self) -> int:
+        return len(self.places)
+
+    def __iter__(self) -> Iterator[ValueT]:
+        return map(self.values.__getitem__, self.places)
+
+    @overload
+    def __getitem__(self, place: int) -> ValueT: ...
+
+    @overload
+    def __getitem__(self, place: slice) -> Self: ...
+
+    def __getitem__(self, place: int | slice) -> ValueT | Self:
+        if isinstance(place, slice):
+            return type(self)(self.values, self.places[place])
+        return self.values[self.places[place]]
+
+
+class Coded(Picked[ValueT]):
+    """A list of values of which few differ: four bytes for each, and every different one once."""
 
     @classmethod
     def of(cls, values: Iterable[ValueT]) -> Coded[ValueT]:
         """The same list; its values must be hashable."""
         known: dict[Hashable, int] = {}
-        codes = array("I", (known.setdefault(value, len(known)) for value in values))
-        return cls(codes, list(known))  # type: ignore[arg-type]
+        places = array("I", (known.setdefault(value, len(known)) for value in values))
+        return cls(list(known), places)  # type: ignore[arg-type]
 
     def mapped(self, change: Callable[[ValueT], OtherT]) -> Coded[OtherT]:
         """What `change` makes of each."""
-        return Coded(self.codes, [change(value) for value in self.values])
-
-    def __len__(self) -> int:
-        return len(self.codes)
-
-    def __iter__(self) -> Iterator[ValueT]:
-        return map(self.values.__getitem__, self.codes)
-
-    @overload
-    def __getitem__(self, place: int) -> ValueT: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Coded[ValueT]: ...
-
-    def __getitem__(self, place: int | slice) -> ValueT | Coded[ValueT]:
-        if isinstance(place, slice):
-            return Coded(self.codes[place], self.values)
-        return self.values[self.codes[place]]
-
-
-class Picked(Sequence[ValueT]):
-    """Some of a list, by their places in it."""
-
-    def __init__(self, values: Sequence[ValueT], places: Sequence[int]) -> None:
-        self._values, self._places = values, places
-
-    def __len__(self) -> int:
-        return len(self._places)
-
-    def __iter__(self) -> Iterator[ValueT]:
-        return map(self._values.__getitem__, self._places)
-
-    @overload
-    def __getitem__(self, place: int) -> ValueT: ...
-
-    @overload
-    def __getitem__(self, place: slice) -> Picked[ValueT]: ...
-
-    def __getitem__(self, place: int | slice) -> ValueT | Picked[ValueT]:
-        if isinstance(place, slice):
-            return Picked(self._values, self._places[place])
-        return self._values[self._places[place]]
+        return Coded([change(value) for value in self.values], self.places)
 
 
 class _File:

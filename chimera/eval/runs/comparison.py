@@ -301,7 +301,7 @@ class _Aligned:
         if not self.tasks:
             raise UsageError("the runs have no task in common")
         self.counts = [
-            Coded(codes, [counts[place] for counts in known]) for place in range(len(runs))
+            Coded([counts[place] for counts in known], codes) for place in range(len(runs))
         ]
         self.rates = [counts.mapped(_lowest) for counts in self.counts]
         self.highest = [counts.mapped(_highest) for counts in self.counts]
