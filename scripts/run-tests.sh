@@ -21,6 +21,7 @@ free=$(df --output=avail --block-size=1M /dev/shm 2>/dev/null | tail -n 1)
 memory=$([ "${free:-0}" -gt 8000 ] && echo /dev/shm || true)
 if [ -n "$memory" ] && [ -z "${TMPDIR:-}" ]; then
     temporary=$(mktemp -d -p "$memory" tests.XXXXXX)
+    chmod 1777 "$temporary"  # as /tmp is: some tests run as other users
     export TMPDIR=$temporary
 fi
 
