@@ -25,8 +25,8 @@ _WRITABLE = {
 
 
 #: With modes and links of all kinds. The host only keeps what they say, and makes nothing of it.
-_PACK = ("sh", "-c", 'exec tar -c --ignore-failed-read -C "$0" . 2> /dev/null')
-_UNPACK = ("sh", "-c", 'exec tar -x -p --no-same-owner -C "$0" > /dev/null 2>&1')
+_PACK = ("sh", "-c", 'exec tar -c -f - --ignore-failed-read -C "$0" . 2> /dev/null')
+_UNPACK = ("sh", "-c", 'exec tar -x -f - -p --no-same-owner -C "$0" > /dev/null 2>&1')
 
 
 class NotRestored(Exception):
