@@ -86,7 +86,8 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
 @report_options
 @option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
-@option("--on", help="Where trials run: ray, ray://HOST:PORT (default: this machine alone).")
+@option("--on", help="Where trials run: processes, processes:N, ray, ray://HOST:PORT "
+        "(default: threads of this process).")  # fmt: skip
 @option("--metrics", type=click.IntRange(0, 65535),
         help="Serve /metrics (Prometheus) and /status here on this port; 0 is any.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Show what would be run.")
@@ -121,6 +122,7 @@ def command(
       chimera eval -b aider-polyglot --agent claude-code -m anthropic/claude-sonnet-4-5 --budget 5
       chimera eval --resume                      # go on with the latest run
       chimera eval -b human-eval --agent oracle  # the reference answers
+      chimera eval -b human-eval -m openai/gpt-4o -n 1000 --on processes  # on all cores
       chimera eval -b human-eval -m openai/gpt-4o --on ray  # every machine of a Ray cluster
       chimera eval -b mbpp -m openai/gpt-4o --against BASELINE --until decided --margin 0.05
       chimera eval -b swe-bench -m openai/gpt-4o --controls first  # prove every task before paying
@@ -139,7 +141,9 @@ def command(
     else:
         raise UsageError("which benchmark? Give --benchmark NAME (`chimera benchmarks` lists them)")
     if on is not None and api_key is not None:
-        raise UsageError("--api-key does not travel: with --on, set the variable on every node")
+        raise UsageError(
+            "--api-key does not travel: with --on, set the provider's variable instead"
+        )
     reports = Reports(output, junit, ctrf, github)
     target = Output(runs_dir, resume, reports, fail_under, as_json, dry_run, on, metrics)
     return run_evaluation(settings, target, api_key=api_key)

@@ -167,9 +167,9 @@ def _monitored(prepared: PreparedRun, observer: Observer, port: int | None) -> I
 def _harness(prepared: PreparedRun, store: RunStore, observer: Observer, on: str | None) -> Harness:
     harness = prepared.harness(store, observer)
     if on is not None:
-        from chimera.eval.cluster.run import cluster_address, on_ray
+        from chimera.eval.cluster.run import on_nodes
 
-        harness.executor = on_ray(prepared, cluster_address(on), observer.noticed)
+        harness.executor = on_nodes(prepared, on, observer.noticed)
     return harness
 
 

@@ -273,6 +273,13 @@ class Pool:
 
 _pool: Pool | None = None
 _pool_lock = threading.Lock()
+_sharers = 1
+
+
+def share_machine(processes: int) -> None:
+    """So many processes as this one give verdicts here; said before the first one."""
+    global _sharers
+    _sharers = processes
 
 
 def pool() -> Pool:
@@ -281,7 +288,7 @@ def pool() -> Pool:
     with _pool_lock:
         if _pool is None:
             # One more than there are processors: judge and answer wait for each other.
-            _pool = Pool(1 + (os.cpu_count() or 1))
+            _pool = Pool(1 + (os.cpu_count() or 1) // _sharers)
         return _pool
 
 
