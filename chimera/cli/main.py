@@ -17,7 +17,7 @@ from chimera import __version__
 from chimera.cli.terminal import echo
 from chimera.errors import ChimeraError, ExitCode
 from chimera.interrupts import Terminated, listen
-from chimera.text import did_you_mean
+from chimera.text import did_you_mean, shortened
 
 #: name → (module with `command`, the line `chimera --help` shows)
 COMMANDS: dict[str, tuple[str, str]] = {
@@ -42,6 +42,7 @@ COMMANDS: dict[str, tuple[str, str]] = {
     "power": ("chimera.cli.power", "How many tasks and samples show a difference."),
     "doctor": ("chimera.cli.doctor", "What this machine can confine and run, and what is missing."),
 }
+LONGEST_MESSAGE = 4000  # it may quote a file of a stranger's
 #: What people on other systems read first.
 ELSEWHERE = {
     "darwin": "Chimera is made for Linux; on macOS run it in a Linux container (Docker, Colima): "
@@ -139,7 +140,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 def _say(message: str) -> None:
     with contextlib.suppress(OSError):  # standard error may be full, too
-        echo(f"chimera: {message}", err=True)
+        echo(f"chimera: {shortened(message, LONGEST_MESSAGE)}", err=True)
 
 
 def _open_closed_streams() -> None:

@@ -83,3 +83,13 @@ def test_hostile_files_are_refused(
         list(data.rows(path))
 
     assert [each.name for each in tmp_path.iterdir()] == [name]
+
+
+def test_a_json_text_is_read_whole_only_where_it_is_not_too_long(tmp_path, monkeypatch):
+    """It lies in memory as bytes, as text and as values at once."""
+    monkeypatch.setattr(data, "MAX_LINE_BYTES", 1 << 20)
+    path = tmp_path / "predictions.json.gz"
+    path.write_bytes(gzip.compress(b" " * (1 << 21) + b"[]"))
+
+    with pytest.raises(DatasetError, match="a JSON text of more than 1 MiB"):
+        list(data.rows(path))

@@ -260,6 +260,18 @@ def test_the_commands_say_which_file_is_damaged(run, tmp_path):
     assert f"{run} is damaged: Expected `int`, got `str`" in commands(run, tmp_path / "out")[1]
 
 
+def test_what_is_said_of_a_damaged_file_is_short(run):
+    statement = "INSERT OR REPLACE INTO grounds VALUES (1, 'passed', ?, 'i')"
+    by_hand(run, statement, arguments=("x" * 3_000_000,))
+
+    command = [sys.executable, "-m", "chimera", "runs", "show", str(run)]
+    ended = subprocess.run(command, capture_output=True, text=True, check=False)
+
+    assert ended.returncode == 2
+    assert "is damaged" in ended.stderr
+    assert len(ended.stderr) < 10_000
+
+
 def interior_page(size: int, child: int) -> bytes:
     """A page of a table's tree with as many entries as fit, all of which lead to `child`."""
     count = (size - 12) // 7

@@ -11,6 +11,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.confinement.cgroups import Cgroup
 from chimera.errors import EnvironmentFault
 from chimera.sandbox import Limits, execute, judge_calls, run_program
 from chimera.sandbox.inner.confine import Confinement
@@ -22,6 +23,17 @@ def silent() -> Iterator[int]:
     ours, theirs = socket.socketpair()
     with ours, theirs:
         yield ours.fileno()
+
+
+@pytest.fixture
+def group() -> None:
+    """Whether the kernel counts what answers use; elsewhere nobody knows it before they end."""
+    made = Cgroup.create()
+    handles = made.handles()
+    made.remove()
+    if handles is None:
+        pytest.skip("needs control groups")
+    handles.close()
 
 
 @pytest.mark.parametrize(
@@ -66,6 +78,28 @@ def test_a_call_that_sleeps_reaches_its_wall_time() -> None:
     outcome = judge_calls(program, "f", [[]], [1], oracle=oracle, seconds_per_call=0.01)
 
     assert (outcome.passed, outcome.limit) == (False, CALL_WALL_TIME)
+
+
+IN_A_CHILD = """
+import os, time
+def f():
+    child = os.fork()
+    if child == 0:
+        while time.process_time() < 2.0:
+            pass
+        os._exit(0)
+    os.waitpid(child, 0)
+    return 1
+"""
+
+
+@pytest.mark.usefixtures("group")
+def test_a_call_answers_for_the_time_of_its_children() -> None:
+    oracle = "def matches(input, expected, actual):\n    return actual == expected"
+
+    outcome = judge_calls(IN_A_CHILD, "f", [[]], [1], oracle=oracle, seconds_per_call=0.5)
+
+    assert (outcome.passed, outcome.limit) == (False, CALL_TIME)
 
 
 def test_the_load_of_the_machine_is_no_verdict() -> None:

@@ -321,6 +321,27 @@ def test_a_half_float_does_not_equal_its_neighbours():
     assert not run_tests(program, "assert f() == 113350", packages=["numpy"]).passed
 
 
+@pytest.mark.parametrize(
+    ("value", "right", "wrong"),
+    [
+        ("numpy.float32('inf')", "float('inf')", "10**54"),
+        ("numpy.float32(16777216)", "16777216", "16777217"),
+        ("[numpy.complex64(16777216)]", "[16777216]", "[16777217]"),
+        ("numpy.float64(10**54)", "1e54", "10**54 + 1"),
+        ("numpy.array([2.0**53])", "2**53", "2**53 + 1"),
+        ("numpy.int64(2**53 + 1)", "2**53 + 1", "2.0**53"),
+        ("numpy.longdouble(2**64)", "2**64", "2**64 + 1"),
+        ("numpy.str_('a\\0')", "'a\\0'", "'a'"),
+    ],
+)
+def test_numpys_numbers_equal_no_neighbours(value, right, wrong):
+    pytest.importorskip("numpy")
+    program = f"import numpy\ndef f():\n    return {value}"
+
+    assert run_tests(program, f"assert f() == {right}", packages=("numpy",)).passed
+    assert not run_tests(program, f"assert f() == {wrong}", packages=("numpy",)).passed
+
+
 def test_what_is_told_of_a_failure_is_bounded():
     program = (
         "class E(Exception): pass\nE.__name__ = 'A' * 10**7\ndef f():\n    raise E('B' * 10**7)"

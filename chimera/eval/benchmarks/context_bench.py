@@ -327,7 +327,7 @@ class ContextBench(DatasetBenchmark[ContextTask]):
             return self._grade_artefacts(task, submission)
         from chimera.eval.benchmarks._context_bench.phrasing import decide
 
-        decision = decide(submission.text, task["truth"], self.names())
+        decision = decide(submission.text, task["truth"], self.names(), task["question"])
         alone = self.settings.judge_all and submission.text.strip()
         if decision is not None and not alone:
             metrics = {"decided_by": decision.how}

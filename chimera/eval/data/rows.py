@@ -107,7 +107,10 @@ def _jsonl_rows(path: Path, stream: io.BufferedReader) -> Iterator[Row]:
 
 
 def _json_rows(path: Path, stream: io.BufferedReader) -> Iterator[Row]:
-    content = _parse(stream.read(), str(path))
+    text = stream.read(MAX_LINE_BYTES + 1)
+    if len(text) > MAX_LINE_BYTES:
+        raise DatasetError(f"{path}: a JSON text of more than {MAX_LINE_BYTES >> 20} MiB; refused")
+    content = _parse(text, str(path))
     if isinstance(content, dict) and isinstance(content.get("tasks"), list):
         content = content["tasks"]
     if not isinstance(content, list):

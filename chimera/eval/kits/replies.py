@@ -23,6 +23,7 @@ from chimera.types import JSON
 PYTHON_FENCES = frozenset({"", "python", "python3", "py", "py3"})
 DIFF_FENCES = frozenset({"diff", "patch", "udiff"})
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`\n]*)$")
+_ENDS = re.compile(r"\r\n?|\n")  # `splitlines` knows others, which are characters in code
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
 _ANSWER_LINE = re.compile(
@@ -36,7 +37,8 @@ _ANSWER_HEADING = re.compile(
 )
 _ANSWER_SENTENCE = re.compile(
     r"answer\s++is\s*+:?+\s*+("
-    r"(?:\$[^$\n]++\$|\\\((?:[^\\\n]|\\(?![()]))++\\\)|\*\*(?:[^*\n]|\*(?!\*))++\*\*)"
+    r"(?:\$\$[^$]++\$\$|\\\[(?:[^\\]|\\(?![\[\]]))++\\\]"
+    r"|\$[^$\n]++\$|\\\((?:[^\\\n]|\\(?![()]))++\\\)|\*\*(?:[^*\n]|\*(?!\*))++\*\*)"
     r"(?=\.?\s*$|\.\s)"
     r"|[^\n](?:[^\n.]|\.(?=\S))*+|)",
     re.IGNORECASE | re.MULTILINE,
@@ -66,7 +68,7 @@ def fenced_blocks(text: str) -> list[Block]:
     blocks: list[Block] = []
     lines: list[str] = []
     opening: re.Match[str] | None = None
-    for line in text.splitlines():
+    for line in _ENDS.split(text.removesuffix("\n")):
         fence = _FENCE.match(line)
         if opening is None:
             if fence:
@@ -350,13 +352,18 @@ def _hoped(answer: str) -> str:
     return match[1] if match else answer
 
 
+_DELIMITERS = (
+    ("**", "**"), ("*", "*"), ("`", "`"), ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")
+)  # fmt: skip
+
+
 def _undelimited(answer: str) -> str:
-    """Without the math delimiters around the whole, and the full stop after it."""
+    """Without emphasis and math delimiters around the whole, and the full stop after it."""
     answer = answer.strip().rstrip(".").strip()
-    for left, right in (("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")):
+    for left, right in _DELIMITERS:
         inner = answer.removeprefix(left).removesuffix(right)
         if len(answer) - len(inner) == len(left) + len(right) and left not in inner:
-            return inner.strip()
+            return _undelimited(inner)
     return answer
 
 

@@ -17,6 +17,7 @@ from typing import Any
 
 FLAT = frozenset({int, float, str, bool, type(None)})
 FLAT_BUT_INTEGERS = FLAT - {int}
+COUNTED = 1 << 53  # the whole numbers up to here are doubles
 LONG_INTEGER = 1 << 8192  # from here on they travel in hex: decimal digits are slow and limited
 TYPES: dict[str, type] = {
     kind.__name__: kind
@@ -149,7 +150,7 @@ class Encoder:
             return {"type": value.__name__}
         if value is Ellipsis or value is NotImplemented:
             return {"constant": repr(value)}
-        if module == "numpy":
+        if module == "numpy" and not isinstance(value, (str, bytes)):  # its arrays drop zeros
             return self.numpy(value)
         if module == "decimal" and name == "Decimal":
             return {"decimal": str(value)}
@@ -284,9 +285,29 @@ def _numpy(decoder: Decoder, payload: Any) -> Any:
     array = numpy.frombuffer(bytes.fromhex(data), dtype=numpy.dtype(code)).reshape(shape).copy()
     if array.dtype.kind == "U":
         array.tolist()  # refuses what is no text
-    if array.dtype == numpy.float16:  # compared in its own width it would equal its neighbours
-        array = array.astype(numpy.float64)
+    if array.dtype.kind in "iufc":
+        array = _exact(numpy, array)
     return array[()] if scalar is True and not shape else array
+
+
+def _exact(numpy: Any, array: Any) -> Any:
+    """The same numbers, which equal no others: numpy compares with Python's numbers in its own
+    width, where they equal their neighbours. Narrow ones are widened, and where one is beyond what
+    doubles count, all are Python's own."""
+    if array.dtype.kind in "fc":
+        wide = numpy.float64 if array.dtype.kind == "f" else numpy.complex128
+        array = array.astype(numpy.result_type(array, wide))
+    if not any(((part >= COUNTED) | (part <= -COUNTED)).any() for part in (array.real, array.imag)):
+        return array
+    exact = array.astype(object)
+    for place, each in enumerate(exact.flat):
+        if isinstance(each, numpy.longdouble) and numpy.isfinite(each):
+            from fractions import Fraction
+
+            exact.flat[place] = Fraction(*each.as_integer_ratio())
+        elif isinstance(each, numpy.generic):
+            exact.flat[place] = complex(each)
+    return exact
 
 
 READERS: dict[str, Callable[[Decoder, Any], Any]] = {

@@ -304,7 +304,8 @@ def touched(place: str) -> Any:
         found = os.stat(place)
     except FileNotFoundError:
         return None
-    return found.st_ctime_ns, found.st_ino, found.st_dev
+    # the time alone may be that of one tick of a clock, in which an answer came right after us
+    return found.st_ctime_ns, found.st_ino, found.st_dev, found.st_mode, found.st_size
 
 
 def read(path: str, directory: int) -> bytes:

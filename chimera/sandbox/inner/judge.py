@@ -15,6 +15,7 @@ import os
 import re
 import socket
 import sys
+import time
 from collections.abc import Callable, Iterable, Iterator
 from contextlib import suppress
 from types import CodeType
@@ -22,6 +23,7 @@ from typing import Any
 
 from .answer import read_all, seed, write_all
 from .codec import dump, load, to_bytes
+from .groups import cpu_seconds
 from .link import AnswerEnded, AnswerExit, Link, Remote, described
 from .transcript import Diverged, Neutral, Replay, bounded, cut, last_call, shown
 
@@ -36,14 +38,21 @@ class Report(dict[str, Any]):
     `broken` where something ended them that a control must explain; transcript and handles."""
 
 
-def sit(bench: int) -> None:
-    """Decide one case after another: (link, checks, report, waits) come as descriptors."""
+def sit(bench: int, clock: int | None = None) -> None:
+    """Decide one case after another: (link, checks, report, waits) come as descriptors. `clock` is
+    the account of all CPU time of the answers and of the server, our parent, if there is one."""
+    server = (~os.getppid() << 3) | 2
+
+    def used_by_all() -> float:
+        return 0.0 if clock is None else cpu_seconds(clock) - time.clock_gettime(server)
+
     with socket.socket(fileno=bench) as seat:
         limit = sys.getrecursionlimit()
         while True:
             data, (link, checks, report, waits), _, _ = socket.recv_fds(seat, 64, 4)
             try:
                 speaking = Link(link, trusting=False, answer_pid=int(data), waits=waits)
+                speaking.used_by_all = used_by_all
                 found = judge(speaking, read_all(checks))
                 write_all(report, to_bytes(found))
             finally:

@@ -154,6 +154,7 @@ class Link:
         self.trusting = trusting
         self.answer_pid, self.waits = answer_pid, waits
         self.seconds: float | None = None  # CPU seconds the answer has for one question
+        self.used_by_all: Callable[[], float] = unknown
         self.exported: list[Any] = []
         self.handles: dict[int, int] = {}
         self.remotes: dict[int, Remote] = {}
@@ -430,7 +431,9 @@ class Link:
         return data
 
     def deadline(self) -> Deadline | None:
-        return None if self.seconds is None else Deadline(self.answer_pid, self.seconds, self.waits)
+        if self.seconds is None:
+            return None
+        return Deadline(self.answer_pid, self.seconds, self.waits, self.used_by_all)
 
     def cut(self, why: str, limit: str | None = None) -> NoReturn:
         """End a conversation for what no message says; the record says it instead."""
@@ -442,14 +445,23 @@ class Link:
         raise self.broken
 
 
+def unknown() -> float:
+    """CPU time of the answer with all it started, where nobody counts that."""
+    return 0.0
+
+
 class Deadline:
-    """CPU seconds of another process, with three times as many of wall-clock time as a backstop.
+    """CPU seconds of another process, and of all it started where a control group counts them, with
+    three times as many of wall-clock time as a backstop.
 
     The backstop stands still while that process waits for a processor, up to `STRETCH` times; then
     it is the machine's load that decides, which is no verdict on anybody.
     """
 
-    def __init__(self, pid: int, seconds: float, waits: int) -> None:
+    def __init__(
+        self, pid: int, seconds: float, waits: int, used_by_all: Callable[[], float] = unknown
+    ) -> None:
+        self.used_by_all, self.all_before = used_by_all, used_by_all()
         self.clock = (~pid << 3) | 2  # the kernel's name for the CPU clock of a process
         self.seconds, self.waits = seconds, waits
         self.used_before, self.waited_before = self.used(), waiting_time(waits)
@@ -469,7 +481,9 @@ class Deadline:
         while not poll.poll(1000 * pause):
             if limit:
                 return limit
-            left = self.seconds - (self.used() - self.used_before)
+            left = self.seconds - max(
+                self.used() - self.used_before, self.used_by_all() - self.all_before
+            )
             gone = time.monotonic() - self.began
             limit = self.limit(left, gone)
             pause = 0.0 if limit else min(max(left, 0.005), max(self.backstop - gone, 0.1))

@@ -236,6 +236,25 @@ def test_official_result_files_are_graded_against_their_own_tasks(tau2, tmp_path
     assert [verdict.metrics["recorded_reward"] for verdict in verdicts] == [1.0, 1.0]
 
 
+def test_an_answer_quotes_no_result_file(tau2, tmp_path):
+    """Quoted gold actions can be an error, and a quoted reward is shown: neither is an answer."""
+    benchmark = tau2("mock")
+    task = benchmark.tasks()[0]
+    quoted = {"actions": [], "quoted_actions": [{"name": "x"}], "recorded_reward": 1.0}
+    path = tmp_path / "predictions.jsonl"
+    path.write_text(
+        "\n".join(
+            json.dumps({"task_id": task["id"], **each})
+            for each in (quoted, {"output": quoted}, {"output": json.dumps(quoted)})
+        )
+    )
+
+    for prediction in benchmark.read_predictions(path):
+        verdict = benchmark.grade(task, prediction.submission, NO_ENVIRONMENT)
+        assert not verdict.passed
+        assert "recorded_reward" not in verdict.metrics
+
+
 def test_a_result_file_of_another_domain_is_refused(tau2, tmp_path):
     path = official_file(tmp_path, info={"environment_info": {"domain_name": "retail"}})
 

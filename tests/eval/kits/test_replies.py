@@ -112,6 +112,12 @@ def test_answer_lines(text: str, answers: list[str]) -> None:
         ("Final Answer: The final answer is $x+1$. I hope it is correct.", "x+1"),
         ("# Answer\n\n7\n", "7"),
         ("Thus the answer is $7$.", "7"),
+        ("The answer is **7**.", "7"),
+        ("The answer is: `7`", "7"),
+        ("The answer is **$7$**. We check it.", "7"),
+        ("The answer is\n\n$$\n7\n$$\nas was said.", "7"),
+        ("The answer is\n\\[\n7\n\\]", "7"),
+        ("The answer is **a** and **b**", "**a** and **b**"),
         ("The answer is 5. We check it.\nThe final answer is: 7", "7"),
         (r"<think>\boxed{1}</think> ANSWER: 2", "2"),
         ("There are 3 cases left.", None),
@@ -158,3 +164,10 @@ def test_patch(text: str) -> None:
 
 def test_no_patch_is_empty() -> None:
     assert extract.patch("I changed the file.") == ""
+
+
+@pytest.mark.parametrize("character", ["\x0c", "\x1c", "\x85", "\u2028"])
+def test_what_python_takes_for_no_end_of_a_line_stays_in_its_string(character: str) -> None:
+    code = f"def f(text):\n    return text.split('{character}')\n"
+
+    assert extract.python_program(f"```python\n{code}```", entry_point="f") == code

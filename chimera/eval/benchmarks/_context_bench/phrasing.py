@@ -1,8 +1,9 @@
 """Whether a reply gives the expected name or number, where words around it do not matter.
 
-Every rule either decides or says nothing: a reply that names several candidates and does not say
-which one it means is left to a judge, and so is every reply where the expected answer is neither a
-number nor a known name (a sentence, a category, a list).
+Every rule either decides or says nothing. A right answer is what the last sentence states in words
+of the question and a few others ("The answer is …", "… has the most pets"). Whatever else is said
+about it ("the brother of …", "… billion") is left to a judge, and so is every reply that names
+several candidates, or where the expected answer is neither a number nor a known name.
 """
 
 from __future__ import annotations
@@ -26,6 +27,7 @@ NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())} | {
 _LARGE = re.compile(
     rf"\b(?:hundred|thousand|million|dozen)s?\b|\b(?:{'|'.join(_TENS.split())})[- ][a-z]"
 )
+_NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b")
 #: "one" that stands for a thing, and counts nothing.
 _PRONOUN = re.compile(
     r"\b(?:any|each|every|no|only|other|some|that|the|this|which)\s+ones?\b|\bone of\b"
@@ -52,6 +54,23 @@ _BOUNDS = re.compile(
 )
 
 
+#: Words that a statement may have beside those of the question, and those of them (or a colon) that
+#: stand before what it states.
+_OTHER_WORDS = (
+    "a all an and answer are based by count data exactly final found had has have he in is it it's "
+    "its my name number of on owner person records she so that that's the their there therefore "
+    "they this thus to total was were with"
+)
+_FRAME = frozenset(_OTHER_WORDS.split())
+_STATING = re.compile(
+    r"(?:^|[:=]|\b(?:is|are|was|were|it's|that's|has|have|had|owns?|answer|exactly))\s*$"
+)
+_WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
+#: Signs between words that change nothing.
+_PLAIN_SIGNS = re.compile(r"[\s.,;:=()\"']*")
+_RECORD = re.compile(r"^ \((?:id:? )?[a-z]+-\d+\)")
+
+
 @dataclass(frozen=True, slots=True)
 class Decision:
     correct: bool
@@ -59,7 +78,9 @@ class Decision:
     why: str
 
 
-def decide(reply: str, expected: str, known_names: Collection[str] = ()) -> Decision | None:
+def decide(
+    reply: str, expected: str, known_names: Collection[str] = (), question: str = ""
+) -> Decision | None:
     """Decide by exact equality, then by the rules for numbers and names; None leaves it open."""
     text, truth = normalised(reply), normalised(expected)
     if not truth:
@@ -69,10 +90,11 @@ def decide(reply: str, expected: str, known_names: Collection[str] = ()) -> Deci
     if text == truth:
         return Decision(True, "exact", "the reply is the expected answer")
     wanted = _number_of(truth)
+    words = _FRAME.union(_WORD.findall(normalised(question)), _WORD.findall(truth))
     if wanted is not None:
-        return _decide_number(text, wanted)
+        return _decide_number(text, wanted, words)
     names = {normalised(name) for name in known_names}
-    return _decide_name(text, truth, names) if truth in names else None
+    return _decide_name(text, truth, names, words) if truth in names else None
 
 
 def has_rule(expected: str, known_names: Collection[str] = ()) -> bool:
@@ -114,7 +136,7 @@ def _numbers(text: str) -> set[float]:
     return found | {float(NUMBER_WORDS[word]) for word in words if word in NUMBER_WORDS}
 
 
-def _decide_number(text: str, wanted: float) -> Decision | None:
+def _decide_number(text: str, wanted: float, words: Collection[str]) -> Decision | None:
     if _LARGE.search(text):
         return None
     numbers = _numbers(text)
@@ -126,10 +148,13 @@ def _decide_number(text: str, wanted: float) -> Decision | None:
         return Decision(False, "rule", f"the reply denies {wanted:g}")
     if _DOUBT.search(text) or _BOUNDS.search(text) or (_numbers(final) or numbers) != {wanted}:
         return None
+    stated = [*_NUMBER.finditer(final), *_NUMBER_WORD.finditer(final)]
+    if not any(_states(final, *found.span(), words) for found in stated):
+        return None
     return Decision(True, "rule", f"the final number is {wanted:g}")
 
 
-def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
+def _decide_name(text: str, truth: str, names: set[str], words: Collection[str]) -> Decision | None:
     if not _places(text, truth):
         return Decision(False, "rule", f"the reply does not name {truth!r}")
     final = _final(text) if _places(_final(text), truth) else text
@@ -145,7 +170,28 @@ def _decide_name(text: str, truth: str, names: set[str]) -> Decision | None:
         text = re.sub(rf"{_DENIAL}\s+{re.escape(name)}(?!\w)", "", text)
     if len(affirmed) > 1 or _DOUBT.search(text):
         return None
+    final = _final(text)
+    if not any(_states(final, at, at + len(truth), words) for at in _places(final, truth)):
+        return None
     return Decision(True, "rule", "the expected name is the only one affirmed")
+
+
+def _states(sentence: str, start: int, end: int, words: Collection[str]) -> bool:
+    """Whether a sentence gives what stands there as the answer, and says nothing else of it."""
+    before, after = sentence[:start], _RECORD.sub("", sentence[end:])
+    if not _STATING.search(before.rstrip("\"'( ")) or re.match(r"['-]\w", after):
+        return False
+    around = f"{before} {after}"
+    return (
+        all(_known(word, words) for word in _WORD.findall(around))
+        and _PLAIN_SIGNS.fullmatch(_WORD.sub("", around)) is not None
+    )
+
+
+def _known(word: str, words: Collection[str]) -> bool:
+    """Whether it is one of these, also as a plural, a genitive, or a verb of another person."""
+    stem = word.removesuffix("'s").removesuffix("s")
+    return not {word, stem, f"{stem}s"}.isdisjoint(words)
 
 
 def _negated(text: str, place: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import ast
 import inspect
 import json
+import re
 from collections.abc import Mapping, Sequence
 from importlib.util import find_spec
 from typing import Any
@@ -31,6 +32,10 @@ NOT_OFFERED = frozenset({"cupy", "numba", "regex", "torch"})
 SECONDS = 6.0
 EXECUTION_SECONDS = 3.0
 _ANSWER = "answer"
+#: How a verdict begins that an import decided; what an answer returned or wrote stands elsewhere.
+_NO_MODULE = re.compile(
+    r"(?:input \d+|the answer does not load): ModuleNotFoundError: No module named '(?P<name>\w+)"
+)
 _LITERAL = (
     ast.Expression, ast.Constant, ast.List, ast.Tuple, ast.Set, ast.Dict, ast.Starred, ast.Load,
     ast.BinOp, ast.BoolOp, ast.Compare, ast.IfExp, ast.UnaryOp,
@@ -65,7 +70,7 @@ def program(
     corrected = verdict.passed
     if not verdict.passed and not functional and source.strip():
         corrected = _with_real_stdin(source, cases)
-    if not verdict.passed and (lacking := _lacking(source, f"{verdict.why} {verdict.evidence}")):
+    if not verdict.passed and (lacking := _lacking(source, verdict.why)):
         names = " ".join(sorted(lacking))
         remedy = f": pip install {names}" if lacking <= PACKAGES.keys() else ""
         raise EnvironmentFault(
@@ -89,9 +94,12 @@ def _with_real_stdin(source: str, cases: Sequence[Case]) -> bool:
     return verdict.passed
 
 
-def _lacking(source: str, said: str) -> frozenset[str]:
+def _lacking(source: str, why: str) -> frozenset[str]:
     """What a program imports that is in the official environment and not in this one, and whose
-    absence is what ended it: an import that nothing runs explains no failure."""
+    absence is what ended it: an import that nothing runs explains no failure, whatever it says."""
+    ended = _NO_MODULE.match(why)
+    if ended is None:
+        return frozenset()
     tree = parse_python(source)
     imported: set[str] = set()
     for node in () if tree is None else ast.walk(tree):
@@ -101,7 +109,7 @@ def _lacking(source: str, said: str) -> frozenset[str]:
             case ast.ImportFrom(module=str(module), level=0):
                 imported.add(module.partition(".")[0])
     absent = {name for name in imported & PACKAGES.keys() if find_spec(name) is None}
-    return frozenset(name for name in absent | imported & NOT_OFFERED if f"'{name}" in said)
+    return frozenset({ended["name"]}) & (absent | imported & NOT_OFFERED)
 
 
 def _limits(count: int, seconds: float) -> Limits:

@@ -83,12 +83,12 @@ class Conversations(DatasetBenchmark[TauTask]):
         return Submission(text=result.output, form=SIMULATION, data=data, raw=result.output)
 
     def extract(self, task: TauTask, reply: str) -> Submission:
-        from chimera.eval.benchmarks._tau_bench.submissions import form_of
+        from chimera.eval.benchmarks._tau_bench.submissions import form_of, handed_in
 
         content = extract.json_envelope(reply)
-        if form_of(content) is None:
+        if not isinstance(content, Mapping) or form_of(content) is None:
             return Submission(text=reply, raw=reply)
-        return Submission(text=reply, form=SIMULATION, data=content, raw=reply)
+        return Submission(text=reply, form=SIMULATION, data=handed_in(content), raw=reply)
 
     def grade(self, task: TauTask, submission: Submission, env: Environment) -> Verdict:
         """The official reward; an environment with `evaluate_task` of its own decides instead."""
@@ -192,15 +192,15 @@ class Conversations(DatasetBenchmark[TauTask]):
         raise NotImplementedError
 
     def _prediction(self, row: Row, where: str) -> Prediction:
-        from chimera.eval.benchmarks._tau_bench.submissions import form_of
+        from chimera.eval.benchmarks._tau_bench.submissions import form_of, handed_in
         from chimera.eval.data.predictions import prediction_id
 
         task_id = prediction_id(row, where)
         if form_of(row) is not None:
-            return Prediction(task_id, submission(dict(row)))
+            return Prediction(task_id, submission(handed_in(row)))
         output = row.get("output")
         if isinstance(output, Mapping) and form_of(output) is not None:
-            return Prediction(task_id, submission(dict(output)))
+            return Prediction(task_id, submission(handed_in(output)))
         if not isinstance(output, str):
             raise DatasetError(f"{where}: needs messages, actions, final_state or output")
         return Prediction(task_id, self.extract(self._made(task_id, {}), output))

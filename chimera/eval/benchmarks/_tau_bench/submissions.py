@@ -29,6 +29,7 @@ from chimera.eval.benchmarks._tau_bench.rewards import (
 )
 
 FORMS = ("messages", "actions", "final_state")
+HANDED_IN = (*FORMS, "outputs", "termination_reason")
 MAX_ACTIONS = 2000
 
 
@@ -41,6 +42,11 @@ def form_of(content: Any) -> str | None:
     if not isinstance(content, Mapping):
         return None
     return next((form for form in FORMS if form in content), None)
+
+
+def handed_in(content: Mapping[str, Any]) -> dict[str, Any]:
+    """What an answer may say; what an official result file quotes beside it is not the answer's."""
+    return {key: content[key] for key in HANDED_IN if key in content}
 
 
 def actions_in(content: Mapping[str, Any]) -> list[Call]:

@@ -6,6 +6,7 @@ import pytest
 
 from chimera.eval.benchmarks._context_bench.phrasing import decide, has_rule
 
+QUESTION = "How many cars, vehicles or cats does the neighbor of the person own who owns the most?"
 NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
 
 
@@ -41,7 +42,17 @@ NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
         ("twenty-one", "21", None),
         ("two hundred", "200", None),
         ("4. No one else comes close.", "4", None),
-        ("The total is 4. I double-checked this one.", "4", True),
+        ("I double-checked this one. The total is 4.", "4", True),
+        ("The total is 4. I double-checked this one.", "4", None),
+        ("The neighbor of the person owns 4.", "4", True),
+        ("4 billion", "4", None),
+        ("4 1/2", "4", None),
+        ("Negative 4", "4", None),
+        ("4 squared", "4", None),
+        ("The square root of 4", "4", None),
+        ("≥4", "4", None),
+        ("I stopped after 4 tool calls.", "4", None),
+        ("Let me open file 4.", "4", None),
         ("4. I read 10 files.", "4", None),
         ("I read 10 files. There are 4.", "4", True),
         ("I read 10 files. There are 5.", "4", False),
@@ -64,6 +75,17 @@ NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
         ("Linda Robbins isn't it.", "Linda Robbins", None),
         ("Linda Robbins. That is incorrect.", "Linda Robbins", None),
         ("Either Linda Robbins or someone whose record was closed.", "Linda Robbins", None),
+        ("The neighbor's name is Linda Robbins (pers-0042).", "Linda Robbins", True),
+        ("Linda Robbins owns the most cats.", "Linda Robbins", True),
+        ("Linda Robbins's brother", "Linda Robbins", None),
+        ("The neighbor of Linda Robbins", "Linda Robbins", None),
+        ("Linda Robbins came second.", "Linda Robbins", None),
+        ("Linda Robbins has the fewest cats.", "Linda Robbins", None),
+        ("Linda Robbins-Smith", "Linda Robbins", None),
+        ("Mary Linda Robbins", "Linda Robbins", None),
+        ("Linda Robbins?", "Linda Robbins", None),
+        ("Let me open the file about Linda Robbins", "Linda Robbins", None),
+        ("Linda Robbins has cats. The answer is her brother.", "Linda Robbins", None),
         ("Tammy Roberts does not fit. Linda Robbins.", "Linda Robbins", None),
         ("Cat", "Cat", True),
         ("It is a cat.", "Cat", None),
@@ -77,7 +99,7 @@ NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
     ],
 )
 def test_phrasing(reply, expected, correct):
-    decision = decide(reply, expected, NAMES)
+    decision = decide(reply, expected, NAMES, QUESTION)
 
     assert (None if decision is None else decision.correct) is correct
 

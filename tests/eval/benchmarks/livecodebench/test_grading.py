@@ -115,6 +115,17 @@ def test_an_import_that_ends_nothing_explains_no_failure(unused):
     assert not grading.program(f"{unused}print(11)", tests, None).passed
 
 
+@pytest.mark.parametrize(
+    "end",
+    ["print(\"'torch'\")", "print(\"ModuleNotFoundError: No module named 'torch'\")",
+     "raise ValueError(\"No module named 'torch'\")"],
+)  # fmt: skip
+def test_naming_a_missing_package_makes_no_error_of_a_failure(end):
+    tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
+
+    assert not grading.program(f"def f():\n    import torch\n{end}", tests, None).passed
+
+
 def test_what_the_official_environment_lacks_too_is_the_answers_fault():
     tests = [{"input": "5", "output": "10", "testtype": "stdin"}]
 
