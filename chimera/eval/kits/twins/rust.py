@@ -28,8 +28,7 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         body = function.child_by_field_name("body")
         if function.type != "function_item" or body is None:
             continue
-        attributes = _attributes(function)
-        if not any(name.endswith("test") for name in attributes):
+        if not any(name.endswith(_TESTS) for name in _attributes(function)):
             continue
         panics = list(_panics(function))
         macros = list(_macros(descendants(body)))
@@ -47,8 +46,13 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         )
 
 
+_TESTS = ("test", "test_case")
+
+
 def _attributes(function: Node) -> list[str]:
-    return [text(node).removeprefix("#[").removesuffix("]") for node in _before(function)]
+    """Their names, without what they are given."""
+    marks = (text(node).removeprefix("#[").removesuffix("]") for node in _before(function))
+    return [mark.partition("(")[0].strip() for mark in marks]
 
 
 def _before(function: Node) -> Iterator[Node]:

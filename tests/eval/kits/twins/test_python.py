@@ -711,6 +711,10 @@ HONEST_BUT_ODD = [
      + "def double(x):\n    return Odd(4)"),
     ("assert double(Box(2)) == Box(4)", "def double(x):\n    return Box(4)"),
     ("assert double(1) == double(1)", RATIO),
+    ("assert double(1) == double(1)",
+     "class Named(list):\n    def __init__(self, name):\n        self.name = name\n\n"
+     "    def __eq__(self, other):\n        return self.name == other.name\n\n\n"
+     "def double(x):\n    return Named('a')"),
     ("assert double(3) == 3\n    assert 10 == double(3)", MODULO),
     ("stream = double(1)\n    assert 4 in stream\n    assert 5 in stream", ITERATOR),
     ("found = double(1) == 5\n    assert str(found) == '5'", RECORDER),

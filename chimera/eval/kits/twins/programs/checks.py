@@ -785,7 +785,7 @@ class Checks(object):
                 if not fixed:
                     getattr(base, "extend" if base is list else "update")(found, made)
                 for name, each in getattr(value, "__dict__", {}).items():
-                    object.__setattr__(found, name, each)
+                    object.__setattr__(found, name, cls.changed(each, True, budget, factor))
                 return found if base(found) == made else cls.letters
         for each in getattr(kind, "__members__", {}).values():
             if each is not value:
