@@ -66,6 +66,39 @@ def test_what_is_asked_stays_and_what_is_expected_changes():
     assert b"'out'" not in twin.content
 
 
+def test_what_a_java_test_makes_of_a_literal_changes_where_it_is_compared():
+    source = b"""\
+class A {
+    @Test void a() {
+        Rational made = new Rational(7, 6);
+        assertThat(f(1)).isEqualTo(made);
+    }
+    @Test void b() { assertEquals(new Node(), f(1)); }
+}
+"""
+    twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert b"Rational made = new Rational(7, 6);" in twin.content
+    assert re.search(rb"isEqualTo\(new Rational\((?!7)\d+, 6\)\)", twin.content)
+    assert re.search(rb'assertEquals\("\w+", f\(1\)\)', twin.content)
+
+
+def test_what_helpers_of_a_rust_test_make_of_a_text_changes():
+    source = b"""\
+fn number(text: &str) -> Number { text.parse().unwrap() }
+#[test]
+fn a() {
+    assert_eq!(number("1") + number("2"), number("3"), "why");
+    assert_eq!(other(x), x);
+}
+"""
+    twin = rewritten("a.rs", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert re.search(rb'\(number\("1"\) \+ number\("2"\), number\("3\w{5}"\)', twin.content)
+
+
 @pytest.mark.parametrize(
     "number",
     ["0", "7", "-4", ".5", "255", "0x0", "0xff_u8", "0b101", "4_294_967_295", "1'000", "0.5", "3n"],
