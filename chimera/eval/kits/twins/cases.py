@@ -63,6 +63,7 @@ class Case:
     account: str = ""  # instead of a check: fails if anything was counted, in a twin if nothing
     name: str = ""
     outer: int | None = None  # where the check stands once more
+    within: str = ""  # what the one inside has instead of {within}
     wild: bool = False  # whether it expects what equals all
 
     def changes(self, choice: str | None) -> tuple[Sequence[Expectation], bool]:
@@ -227,10 +228,10 @@ def _checked(
         yield start, start, _filled(template, words)
     if case.place is not None and (case.assertions or not case.expectations):
         template = case.account if case.assertions else case.check
-        check = _filled(template, {**words, **_numbers(seed, differ=fails)})
-        for place in (case.outer, case.place):
+        words = {**words, **_numbers(seed, differ=fails)}
+        for place, within in ((case.outer, ""), (case.place, case.within)):
             if place is not None:
-                yield place, place, check
+                yield place, place, _filled(template, {**words, "{within}": within})
 
 
 def _numbers(seed: random.Random, *, differ: bool) -> dict[str, str]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -85,9 +86,12 @@ def _expectations(calls: Iterable[Call], body: Node, grammar: Grammar) -> Iterat
     for name, given in calls:
         if text(name) in _ASSERTJ and "doesNot" not in text(name.parent):
             found = [each for node in given for each in _expected(node, body, grammar)]
-            yield from found or whole(given[0], text(name) == "isEqualTo")
+            if not found and text(name) == "isEqualTo":
+                found = [*_made(given[0], body, grammar)] or [*whole(given[0], True)]
+            yield from found
         elif text(name) == "assertEquals" and len(given) >= 2:
-            yield from list(_expected(given[0], body, grammar)) or whole(given[0], True)
+            found = [*_expected(given[0], body, grammar)] or [*_made(given[0], body, grammar)]
+            yield from found or whole(given[0], True)
 
 
 def _expected(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]:
@@ -102,6 +106,25 @@ def _expected(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]
                 yield from _expected(argument, body, grammar)
     else:
         yield from expectations(node, grammar)
+
+
+def _made(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    """Another object of a class, by the first literal that it is made of: the answer's own can be
+    equal to all of its class. It is made where it is compared, whatever its making throws."""
+    value = value_of(text(node), body) if node.type == "identifier" else node
+    if value is None or value.type != "object_creation_expression" or value.text is None:
+        return
+    arguments, start, source = value.child_by_field_name("arguments"), value.start_byte, value.text
+    given = arguments.named_children if arguments is not None else []
+    found = [each for part in given for each in _expected(part, body, grammar)]
+    inside = [each for each in found if start <= each.start and each.end <= value.end_byte]
+    if inside:
+        first, begin, end = inside[0], inside[0].start - start, inside[0].end - start
+
+        def other(_: bytes, seed: random.Random) -> bytes:
+            return source[:begin] + first.other(source[begin:end], seed) + source[end:]
+
+        yield Expectation(node.start_byte, node.end_byte, other)
 
 
 def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:

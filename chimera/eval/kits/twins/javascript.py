@@ -33,9 +33,8 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
     for call in descendants(root):
         if call.type != "call_expression":
             continue
-        name = text(call.child_by_field_name("function")).removesuffix(".only")
         arguments = call.child_by_field_name("arguments")
-        if name not in ("test", "it", "xtest", "xit", "specify") or arguments is None:
+        if _testing(call.child_by_field_name("function")) not in _TESTS or arguments is None:
             continue
         functions = [each for each in arguments.named_children if each.type in _FUNCTIONS]
         body = functions[-1].child_by_field_name("body") if functions else None
@@ -61,6 +60,16 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             yield Case(found)
 
 
+def _testing(function: Node | None) -> str:
+    """What a test is declared by, whether it is one or is run for each line of a table."""
+    name = text(function)
+    if function is not None and function.type == "call_expression":
+        name = text(function.child_by_field_name("function"))
+        name = name.removesuffix(".each") if name.endswith(".each") else ""
+    return name.removesuffix(".only").removesuffix(".concurrent")
+
+
+_TESTS = ("test", "it", "xtest", "xit", "specify")
 _FUNCTIONS = ("arrow_function", "function_expression")
 
 

@@ -61,10 +61,21 @@ def python_cases(source: bytes, *, plain: bool) -> tuple[list[Case], list[Insert
         return [], []  # places are counted in UTF-8
     lines, wild = _Lines(source), _wild_names(tree)
     head = None if plain else _head(tree, lines)
-    cases = [_case(function, lines, wild, plain=head is None) for function in _tests(tree)]
     if head is None:
-        return cases, []
-    return cases, [(head, head, _program()), *_rewritten(tree, lines)]
+        return [_case(function, lines, wild) for function in _tests(tree)], []
+    sites, said = dict(_sites(tree)), set[int]()
+    insertions = [(head, head, _program()), *_rewritten(tree, lines, sites, said)]
+    asserting = _asserting_names(tree, said)
+    cases = [
+        _case(
+            function,
+            lines,
+            wild,
+            ([*_certain(function, sites, said)], _asserts(function, asserting)),
+        )
+        for function in _tests(tree)
+    ]
+    return cases, insertions
 
 
 def parses(source: bytes) -> bool:
@@ -138,18 +149,29 @@ def _wild_names(tree: ast.Module) -> frozenset[str]:
     return frozenset(found)
 
 
-def _case(function: Function, lines: _Lines, wild: frozenset[str], *, plain: bool) -> Case:
-    """A test, with a check at its end that holds in the true form alone."""
+def _case(
+    function: Function,
+    lines: _Lines,
+    wild: frozenset[str],
+    asserted: tuple[Sequence[int], bool] | None = None,
+) -> Case:
+    """A test, with a check at its end that holds in the true form alone; a plain one where nobody
+    says which assertions it is certain to come to, and whether there are any."""
     if _yields(function):
         return Case(name=function.name)
-    if plain:
+    if asserted is None:
         return _plain_case(function, lines)
     place, indent = lines.span(function)[0], lines.indent(function)
-    check = f"@{{name}}.test({{number}}, {{other}}, {{reach}})\n{indent}"
+    check = f"@{{name}}.test({{number}}, {{other}}, {{reach}}{{within}})\n{indent}"
     outer = lines.start(function) if function.decorator_list else None
     names = {_name(node) for node in ast.walk(function) if isinstance(node, ast.expr)}
     return Case(
-        place=place, check=check, name=function.name, outer=outer, wild=not names.isdisjoint(wild)
+        place=place,
+        check=check,
+        name=function.name,
+        outer=outer,
+        within=f", {asserted[0]}, {asserted[1]}",
+        wild=not names.isdisjoint(wild),
     )
 
 
@@ -207,10 +229,13 @@ def _head(tree: ast.Module, lines: _Lines) -> int | None:
     return None
 
 
-def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
-    """What is put around comparisons, and around well-known functions that assert."""
+def _rewritten(
+    tree: ast.Module, lines: _Lines, sites: Mapping[int, int], said: set[int]
+) -> Iterator[Insertion]:
+    """What is put around comparisons, and around well-known functions that assert; `said`
+    has what says that the test has come to it."""
     passed_over, demanded, weighed = _passed_over(tree), _demanded(tree), set[int]()
-    modules, sites = _modules(tree), dict(_sites(tree))
+    modules = _modules(tree)
     ends: list[Insertion] = []
     methods = _METHODS - {node.name for node in ast.walk(tree) if isinstance(node, Function)}
     for node in ast.walk(tree):
@@ -220,12 +245,15 @@ def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
             start, end = lines.span(node.test)
             yield start, start, f"{{name}}.held({sites.get(id(node), 0)}, ("
             yield end, end, "))"
+            said.add(id(node))
         elif isinstance(node, (ast.With, ast.AsyncWith)) and id(node) in sites:
             begins, own_ends = _watched_block(node, sites[id(node)], lines)
             yield from begins
             ends = [*own_ends, *ends]  # after all that ends there, inner blocks first
         elif isinstance(node, ast.Compare):
-            yield from _operation(node, lines, demanded=id(node) in demanded)
+            operation = _operation(node, lines, demanded=id(node) in demanded)
+            yield from operation
+            said |= {id(node)} if operation else set()
             if isinstance(node.ops[0], (ast.Lt, ast.LtE, ast.Gt, ast.GtE)):
                 weighed |= {id(inner) for inner in ast.walk(node)}
         elif isinstance(node, ast.BinOp) and isinstance(node.op, ast.Sub) and id(node) in weighed:
@@ -238,7 +266,50 @@ def _rewritten(tree: ast.Module, lines: _Lines) -> Iterator[Insertion]:
                 site = sites.get(id(node), 0)
                 yield start, start, f'{{name}}.calling("{rule}", "{plain}", {site}, '
                 yield end, end, ")"
+                said.add(id(node))
     yield from ends
+
+
+def _certain(function: Function, sites: Mapping[int, int], said: Set[int]) -> Iterator[int]:
+    """The assertions that a test has come to when its end is reached."""
+    for statement in function.body:
+        asserting = statement.value if isinstance(statement, ast.Expr) else statement
+        if id(asserting) in said and id(asserting) in sites:
+            yield sites[id(asserting)]
+        if _leaves(statement):
+            return
+
+
+def _asserts(function: Function, asserting: Set[str]) -> bool:
+    """Whether a test that reaches its end compares or asserts something, in all likelihood."""
+    return function.name in asserting and not any(map(_leaves, function.body))
+
+
+def _asserting_names(tree: ast.Module, said: Set[int]) -> set[str]:
+    """The functions of a file that compare or assert something, or call one that does."""
+    found, calls = set[str](), dict[str, set[str]]()
+    for function in ast.walk(tree):
+        if isinstance(function, Function):
+            inner = [*ast.walk(function)]
+            if any(id(each) in said for each in inner):
+                found.add(function.name)
+            called = {_name(each.func) for each in inner if isinstance(each, ast.Call)}
+            calls.setdefault(function.name, set()).update(called)
+    while more := {name for name in calls.keys() - found if calls[name] & found}:
+        found |= more
+    return found
+
+
+def _leaves(statement: ast.stmt) -> bool:
+    """Whether a test may end there without an error."""
+    waiting: list[ast.AST] = [statement]
+    while waiting:
+        node = waiting.pop()
+        if isinstance(node, ast.Return):
+            return True
+        if not isinstance(node, (Function, ast.Lambda, ast.ClassDef)):
+            waiting += ast.iter_child_nodes(node)
+    return False
 
 
 def _watched_block(

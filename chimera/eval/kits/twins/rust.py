@@ -24,19 +24,23 @@ Macro = tuple["Node", "Node"]
 
 
 def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    helpers = frozenset(
+        text(each.child_by_field_name("name"))
+        for each in descendants(root)
+        if each.type == "function_item" and not _attributes(each)
+    )
     for function in descendants(root):
         body = function.child_by_field_name("body")
         if function.type != "function_item" or body is None:
             continue
-        attributes = _attributes(function)
-        if not any(name.endswith("test") for name in attributes):
+        if not any(name.endswith(_TESTS) for name in _attributes(function)):
             continue
         panics = list(_panics(function))
         macros = list(_macros(descendants(body)))
-        found = panics or list(_expectations(macros, body, grammar)) or list(_opposites(macros))
+        found = panics or list(_expected(macros, body, grammar, helpers))
         returns = function.child_by_field_name("return_type") is not None
         whole_test = not panics and not returns and reaches_end(body, _NESTED)
-        alone = tuple(_assertions(body, grammar)) if whole_test else ()
+        alone = tuple(_assertions(body, grammar, helpers)) if whole_test else ()
         yield Case(
             found,
             _before_value(body, alone),
@@ -47,8 +51,13 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         )
 
 
+_TESTS = ("test", "test_case")
+
+
 def _attributes(function: Node) -> list[str]:
-    return [text(node).removeprefix("#[").removesuffix("]") for node in _before(function)]
+    """Their names, without what they are given."""
+    marks = (text(node).removeprefix("#[").removesuffix("]") for node in _before(function))
+    return [mark.partition("(")[0].strip() for mark in marks]
 
 
 def _before(function: Node) -> Iterator[Node]:
@@ -84,12 +93,42 @@ def _macros(nodes: Iterable[Node]) -> Iterator[Macro]:
             yield from ((named, child) for child in macro.children if child.type == "token_tree")
 
 
+def _expected(
+    macros: Sequence[Macro], body: Node, grammar: Grammar, helpers: frozenset[str]
+) -> Sequence[Expectation]:
+    """What assertions expect, else what of that is a text inside, since a value of its own type can
+    be equal to whatever it is asked about; else their opposites."""
+    return (
+        list(_expectations(macros, body, grammar))
+        or list(_made(macros, body, grammar, helpers))
+        or list(_opposites(macros))
+    )
+
+
 def _expectations(macros: Iterable[Macro], body: Node, grammar: Grammar) -> Iterator[Expectation]:
-    for name, tokens in macros:
+    for tokens in _equalities(macros):
         sides = [_value(side, body, grammar) for side in _sides(tokens)[:2]]
         known = [side for side in sides if side is not None]
-        if text(name) == "assert_eq" and len(sides) == 2 and len(known) == 1:
+        if len(known) == 1:
             yield from known[0]
+
+
+def _made(
+    macros: Iterable[Macro], body: Node, grammar: Grammar, helpers: frozenset[str]
+) -> Iterator[Expectation]:
+    """The texts that functions of the file, or constructors, make a second value of."""
+    for tokens in _equalities(macros):
+        found = _value(_sides(tokens)[1], body, grammar, helpers | {"new"}) or ()
+        start, source = tokens.start_byte, tokens.text or b""
+        yield from (
+            each for each in found if source[each.start - start : each.end - start][:1] == b'"'
+        )
+
+
+def _equalities(macros: Iterable[Macro]) -> Iterator[Node]:
+    return (
+        tokens for name, tokens in macros if text(name) == "assert_eq" and len(_sides(tokens)) > 1
+    )
 
 
 def _opposites(macros: Iterable[Macro]) -> Iterator[Expectation]:
@@ -101,7 +140,7 @@ def _opposites(macros: Iterable[Macro]) -> Iterator[Expectation]:
             yield Expectation(name.start_byte, name.end_byte, instead(b"assert_ne"))
 
 
-def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
+def _assertions(body: Node, grammar: Grammar, helpers: frozenset[str]) -> Iterator[Assertion]:
     """Macros that are statements; the last one may be without a semicolon."""
     for macro in outside(body, _NESTED):
         statement = macro.parent
@@ -111,8 +150,7 @@ def _assertions(body: Node, grammar: Grammar) -> Iterator[Assertion]:
             statement = macro
         if statement.type not in ("expression_statement", "macro_invocation"):
             continue
-        macros = list(_macros([macro]))
-        found = list(_expectations(macros, body, grammar)) or list(_opposites(macros))
+        found = _expected(list(_macros([macro])), body, grammar, helpers)
         if found:
             yield around(statement.start_byte, statement.end_byte, _BEFORE, _AFTER, found)
 
@@ -176,20 +214,23 @@ _PARTS = frozenset(
 )  # fmt: skip
 
 
-def _value(nodes: list[Node], body: Node, grammar: Grammar) -> list[Expectation] | None:
-    """The literals of what is built of literals alone; None for what calls or names others."""
+def _value(
+    nodes: list[Node], body: Node, grammar: Grammar, helpers: frozenset[str] = frozenset()
+) -> list[Expectation] | None:
+    """The literals of what is built of literals alone; None for what calls or names others, but for
+    helpers, beside which variables are not looked up."""
     found: list[Expectation] = []
     for node in nodes:
         if node.type in ("identifier", "field_identifier"):
             name = text(node)
-            if name[:1].isupper() or name in _MAKING:
+            if name[:1].isupper() or name in _MAKING or name in helpers:
                 continue
-            value = value_of(name, body)
+            value = None if helpers else value_of(name, body)
             inside = None if value is None else _value([value], body, grammar)
         elif node.type in grammar.literals:
             inside = list(expectations(node, grammar))
         elif node.type in _PARTS:
-            inside = _value(node.children, body, grammar)
+            inside = _value(node.children, body, grammar, helpers)
         else:
             inside = None if node.is_named else []
         if inside is None:

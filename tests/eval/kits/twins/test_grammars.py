@@ -18,6 +18,8 @@ CASES = [
     ("a.spec.js", "test('a', () => expect(f(1)).toEqual(2));\n", 1),
     ("a.spec.js", "test('a', () => expect(f(1)).toBeNull());\n", 1),
     ("a.spec.js", "test('a', () => {\n  return expect(f(1)).rejects.toThrow();\n});\n", 1),
+    ("a.spec.js", "it.each([[1, 2]])('a', (x, y) => {\n  expect(f(x) - f(1)).toBe(y);\n});\n", 1),
+    ("a.spec.js", "test.each`x\n${1}`('a', async ({x}) => {\n  await f(1) === x;\n});\n", 1),
     ("a.test.ts", "it('a', () => {\n  assert.strictEqual(f(1), 2);\n});\n", 1),
     ("ATest.java", 'class A { @Test void a() { assertThat(f(1)).isEqualTo("x"); } }\n', 1),
     ("ATest.java", "class A { @Test public void a() { assertTrue(f(1)); } }\n", 1),
@@ -26,6 +28,7 @@ CASES = [
     ("a_test.go", "package a\nfunc TestA(t *testing.T) {\n\tif f(1) { t.Error() }\n}\n", 1),
     ("a.rs", "#[test]\n#[ignore]\nfn a() {\n    assert_eq!(f(1), 2);\n}\n", 1),
     ("a.rs", "#[test]\nfn a() -> R {\n    assert!(f(1));\n    Ok(())\n}\n", 1),
+    ("a.rs", '#[tokio::test(flavor = "x")]\nasync fn a() {\n    assert!(f(1));\n}\n', 1),
     ("a.rs", "#[test]\n#[should_panic]\nfn a() {\n    f(1);\n}\n", 1),
     ("a.rs", "#[test]\nfn a() {\n    let e = Some(vec![2]);\n    assert_eq!(f(1), e);\n}\n", 1),
     ("a.rs", "#[test]\nfn a() {\n    assert_eq!(f(1), g());\n}\n", 1),
@@ -61,6 +64,39 @@ def test_what_is_asked_stays_and_what_is_expected_changes():
     assert twin is not None
     assert b"f(1, 'in')" in twin.content
     assert b"'out'" not in twin.content
+
+
+def test_what_a_java_test_makes_of_a_literal_changes_where_it_is_compared():
+    source = b"""\
+class A {
+    @Test void a() {
+        Rational made = new Rational(7, 6);
+        assertThat(f(1)).isEqualTo(made);
+    }
+    @Test void b() { assertEquals(new Node(), f(1)); }
+}
+"""
+    twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert b"Rational made = new Rational(7, 6);" in twin.content
+    assert re.search(rb"isEqualTo\(new Rational\((?!7)\d+, 6\)\)", twin.content)
+    assert re.search(rb'assertEquals\("\w+", f\(1\)\)', twin.content)
+
+
+def test_what_helpers_of_a_rust_test_make_of_a_text_changes():
+    source = b"""\
+fn number(text: &str) -> Number { text.parse().unwrap() }
+#[test]
+fn a() {
+    assert_eq!(number("1") + number("2"), number("3"), "why");
+    assert_eq!(other(x), x);
+}
+"""
+    twin = rewritten("a.rs", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert re.search(rb'\(number\("1"\) \+ number\("2"\), number\("3\w{5}"\)', twin.content)
 
 
 @pytest.mark.parametrize(

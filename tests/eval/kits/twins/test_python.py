@@ -711,6 +711,10 @@ HONEST_BUT_ODD = [
      + "def double(x):\n    return Odd(4)"),
     ("assert double(Box(2)) == Box(4)", "def double(x):\n    return Box(4)"),
     ("assert double(1) == double(1)", RATIO),
+    ("assert double(1) == double(1)",
+     "class Named(list):\n    def __init__(self, name):\n        self.name = name\n\n"
+     "    def __eq__(self, other):\n        return self.name == other.name\n\n\n"
+     "def double(x):\n    return Named('a')"),
     ("assert double(3) == 3\n    assert 10 == double(3)", MODULO),
     ("stream = double(1)\n    assert 4 in stream\n    assert 5 in stream", ITERATOR),
     ("found = double(1) == 5\n    assert str(found) == '5'", RECORDER),
@@ -984,6 +988,71 @@ def test_one_forged_assertion_of_several_passes_the_twin(tmp_path: Path, answer:
     _, twin = both(TWO)
 
     assert outcomes(tmp_path, twin, f"{MODULE}\n\n{answer}\n") == {"test_two": status}
+
+
+EMPTIED = """\
+from module import double
+
+CASES = [(1, 2), (2, 4)]
+
+
+def same(one, other):
+    assert one == other
+
+
+def test_alone():
+    assert double(1) == 2
+
+
+def test_loop():
+    for one, other in CASES:
+        assert double(one) == other
+
+
+def test_helper():
+    same(double(3), 6)
+
+
+def test_leaving():
+    if double(0) is None:
+        return
+    assert double(1) == 2
+"""
+_SETUP = """\
+import inspect
+import _pytest.python
+
+def emptied(function):
+    names = ", ".join(function.__code__.co_varnames[: function.__code__.co_argcount])
+    return eval("lambda %s: None" % names).__code__
+
+def setup(item, original=_pytest.python.Function.setup):
+    BEFORE
+    return original(item)
+
+_pytest.python.Function.setup = setup
+"""
+
+
+@pytest.mark.parametrize(
+    ("before", "found"),
+    [
+        ("test = inspect.unwrap(item.obj); test.__code__ = emptied(test)",
+         {"test_alone", "test_loop", "test_helper", "test_leaving"}),
+        ("item.module.CASES.clear()", {"test_loop"}),
+        ("item.module.same.__code__ = emptied(item.module.same)", {"test_helper"}),
+    ],
+)  # fmt: skip
+def test_a_test_that_comes_to_none_of_its_assertions_passes_the_twin(
+    tmp_path: Path, before: str, found: set[str]
+):
+    _, twin = both(EMPTIED)
+    module = "def double(x):\n    return 2 * x\n" + _SETUP.replace("BEFORE", before)
+    passed = {
+        name for name, status in outcomes(tmp_path, twin, module).items() if status == "PASSED"
+    }
+
+    assert passed == found
 
 
 HALVES = [Half(3), Half(3, second=True)]
