@@ -31,6 +31,7 @@
 # PYTHONS        where CPython prefixes are, named by version (default: pyenv's)
 # NODES          versions of Node.js for nvm's layout (default: 16.20.2), from npm's registry
 # UV_VERSION     of the uv in the systems (default: what the tests of Terminal-Bench fetch)
+# KEPT           a directory that keeps chimera-base's file system for a month (default: it is made each time)
 # Certificates of the host in /usr/local/share/ca-certificates go into the images: publish none.
 set -eu
 
@@ -113,6 +114,14 @@ imported() {
     set -- --change 'CMD ["/bin/bash"]' --change 'ENV LANG=C.UTF-8' "$@"
     tar -C "$work/system" -c . | "$engine" import "$@" - "$tag" >/dev/null
     echo "$tag made"
+}
+
+# keep: the file system as $archive, in place of older ones
+keep() {
+    mkdir -p "$KEPT"
+    rm -f "$KEPT"/*.tar
+    tar -C "$work/system" -cf "$archive.part" .
+    mv "$archive.part" "$archive"
 }
 
 # rebuilt TAG SUITE: a system for tasks in a terminal
@@ -307,7 +316,14 @@ make_image() (
         echo "$1 made"
         ;;
     *)
-        system bookworm ca-certificates,curl,git,patch,procps,python3,python3-pytest,python3-venv,tmux
+        archive=${KEPT:+$KEPT/$(cksum <"$0" | cut -d ' ' -f 1).tar}
+        if [ -n "$archive" ] && [ -n "$(find "$archive" -mtime -30 2>/dev/null)" ]; then
+            mkdir "$work/system"
+            tar -C "$work/system" -xf "$archive"
+        else
+            system bookworm ca-certificates,curl,git,patch,procps,python3,python3-pytest,python3-venv,tmux
+            [ -z "$archive" ] || keep
+        fi
         imported "$1"
         ;;
     esac

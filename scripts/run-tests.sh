@@ -43,7 +43,8 @@ fi
 # A browser's first start reads hundreds of megabytes: not beside an image that is being made.
 command -v chromium >/dev/null && { chromium --version >/dev/null 2>&1 || true; }
 
-# Made while tests that do not need it run.
+# Made while tests that do not need it run; the packages are unpacked once a month.
+export KEPT=${CHIMERA_CACHE_DIR:-$HOME/.cache/chimera}/test-environments/systems
 if [ "$(id -u)" = 0 ] && docker info >/dev/null 2>&1; then
     setsid scripts/docker-base.sh >/dev/null 2>&1 &
     image=$!

@@ -54,6 +54,13 @@ def imports(module: str) -> frozenset[str]:
     return frozenset(found & modules().keys())
 
 
+@cache
+def constants(module: str) -> frozenset[str]:
+    """All texts of a module's code."""
+    nodes = (node.value for node in ast.walk(tree(module)) if isinstance(node, ast.Constant))
+    return frozenset(value for value in nodes if isinstance(value, str))
+
+
 def mentions(module: str) -> set[str]:
     """Modules beside or below that a text names by their word, or by that of their folder."""
     package = module.rpartition(".")[0]
@@ -149,9 +156,7 @@ def test_a_slug_stands_only_with_its_adapter(slug: str):
         module
         for module in modules()
         if not module.startswith(("chimera.eval.benchmarks.", "chimera.shrew."))
-        and any(
-            isinstance(node, ast.Constant) and node.value == slug for node in ast.walk(tree(module))
-        )
+        and slug in constants(module)
     ]
 
     assert places == []

@@ -443,9 +443,9 @@ def honest(tmp_path_factory):
     return honest_run(tmp_path_factory.mktemp("honest") / "run.chi").read_bytes()
 
 
-QUIET = settings(
-    deadline=None, max_examples=60, suppress_health_check=[HealthCheck.function_scoped_fixture]
-)
+LENIENT = [HealthCheck.function_scoped_fixture]
+some = settings(deadline=None, max_examples=20, suppress_health_check=LENIENT)
+many = settings(deadline=None, max_examples=300, suppress_health_check=LENIENT)
 
 
 def results_or_refusal(path: Path) -> None:
@@ -454,9 +454,7 @@ def results_or_refusal(path: Path) -> None:
     commands(path, path.parent / "out")
 
 
-@QUIET
-@given(st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=12))
-def test_flipped_bytes_give_results_or_a_refusal(tmp_path, honest, flips):
+def flipped_bytes(tmp_path, honest, flips):
     content = bytearray(honest)
     for place, byte in flips:
         content[place % len(content)] = byte
@@ -464,6 +462,13 @@ def test_flipped_bytes_give_results_or_a_refusal(tmp_path, honest, flips):
     path.write_bytes(content)
 
     results_or_refusal(path)
+
+
+flips = given(
+    flips=st.lists(st.tuples(st.integers(0, 2**20), st.integers(0, 255)), min_size=1, max_size=12)
+)
+test_flipped_bytes_give_results_or_a_refusal = some(flips(flipped_bytes))
+test_flipped_bytes_give_results_or_a_refusal_for_long = pytest.mark.full(many(flips(flipped_bytes)))
 
 
 COLUMNS = [
@@ -492,9 +497,7 @@ CONTENTS = st.one_of(
 )
 
 
-@QUIET
-@given(st.lists(st.tuples(st.sampled_from(COLUMNS), CONTENTS), min_size=1, max_size=3))
-def test_replaced_columns_give_results_or_a_refusal(tmp_path, honest, changes):
+def replaced_columns(tmp_path, honest, changes):
     path = tmp_path / "run.chi"
     path.write_bytes(honest)
     for name, value in changes:
@@ -502,3 +505,12 @@ def test_replaced_columns_give_results_or_a_refusal(tmp_path, honest, changes):
         by_hand(path, f"UPDATE OR IGNORE {table} SET {column} = ?", arguments=(value,))
 
     results_or_refusal(path)
+
+
+changes = given(
+    changes=st.lists(st.tuples(st.sampled_from(COLUMNS), CONTENTS), min_size=1, max_size=3)
+)
+test_replaced_columns_give_results_or_a_refusal = some(changes(replaced_columns))
+test_replaced_columns_give_results_or_a_refusal_for_long = pytest.mark.full(
+    many(changes(replaced_columns))
+)

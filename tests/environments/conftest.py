@@ -10,6 +10,17 @@ from chimera.environments import EnvironmentSpec, Machine, available, machine, s
 from tests.conftest import missing
 from tests.environments.remote.hosts import ssh_host, sshd
 
+#: Over a second or two each in containers and on other hosts; `make test-full` runs them there too.
+HEAVY = {
+    "commands_run_side_by_side",
+    "huge_files_are_refused",
+    "output_is_bounded",
+    "processes_can_be_killed",
+    "test_reports_decide",
+    "time_outs_end_what_ignores_signals",
+    "time_outs_spare_earlier_processes",
+}
+
 
 @pytest.fixture(scope="session")
 def ssh_environment(tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:

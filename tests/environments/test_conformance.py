@@ -18,18 +18,9 @@ from chimera.environments.base import Process
 from chimera.environments.conformance import CHECKS, Check, check_backend, needing
 from chimera.errors import EnvironmentFault
 from chimera.types import CommandResult
+from tests.environments.conftest import HEAVY
 
 BACKENDS = ("local", "bubblewrap", "docker")
-#: Over a second or two each in containers; `make test-full` runs them there too.
-HEAVY = {
-    "commands_run_side_by_side",
-    "huge_files_are_refused",
-    "output_is_bounded",
-    "processes_can_be_killed",
-    "test_reports_decide",
-    "time_outs_end_what_ignores_signals",
-    "time_outs_spare_earlier_processes",
-}
 
 
 def cases() -> list[object]:

@@ -200,7 +200,7 @@ class Newcomer:
             "HOME": str(self.home),
             "PATH": f"{self.programs}:{Path(sys.executable).parent}:/usr/local/bin:/usr/bin:/bin",
             "COLUMNS": "100",
-            "CHIMERA_MAX_TOKENS": "150",  # of the embedded model's replies: it is known to be bad
+            "CHIMERA_MAX_TOKENS": "24",  # of the embedded model's replies: nothing hangs on them
         }
 
 

@@ -27,6 +27,8 @@ from chimera.types import JSON
 
 TEXT_CHECKS = ("expected", "regex", "python_check")
 CHECKS = (*TEXT_CHECKS, "test_command")
+#: Of CPU time, for what looks at a reply.
+CHECK_SECONDS = 2.0
 KNOWN_FIELDS = frozenset(
     {"id", "prompt", "files", "test_files", "setup", "timeout_s", "gold", "gold_files", "metadata"}
     | {*CHECKS}
@@ -198,7 +200,7 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
     broken = f"{secrets.token_hex(8)} "  # what no reply can say
     data = {"check": value, "reply": reply, "broken": broken}
-    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=2))
+    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=CHECK_SECONDS))
     if outcome.passed:
         return Verdict(True)
     if broken in outcome.why:

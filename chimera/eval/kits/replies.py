@@ -14,6 +14,7 @@ import textwrap
 import warnings
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from functools import lru_cache
 from itertools import chain
 from typing import Literal
 
@@ -172,10 +173,12 @@ def syntax_error(code: str) -> SyntaxError | None:
     return parsed if isinstance(parsed, SyntaxError) else None
 
 
+@lru_cache(maxsize=8)
 def _refused(code: str) -> SyntaxError | None:
     """Why this process does not read a text: it is long, and a worker cannot do it quickly.
 
-    There are texts of 200 kB over which Python's own parser takes all memory, or hours.
+    There are texts of 200 kB over which Python's own parser takes all memory, or hours. The search
+    for code asks of one text several times, and each may cost a worker.
     """
     if len(code) > MAX_PARSED:
         return SyntaxError(f"longer than {MAX_PARSED} characters")

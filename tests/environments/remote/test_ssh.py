@@ -23,6 +23,7 @@ from chimera.environments import (
 )
 from chimera.environments.conformance import CHECKS, Check, needing
 from chimera.errors import EnvironmentFault, UsageError
+from tests.environments.conftest import HEAVY
 
 
 @pytest.fixture
@@ -40,7 +41,13 @@ def start(ssh_environment: str) -> Iterator[Callable[..., Machine]]:
 
 
 @pytest.mark.xdist_group("ssh")
-@pytest.mark.parametrize("check", [pytest.param(check, id=check.name) for check in CHECKS])
+@pytest.mark.parametrize(
+    "check",
+    [
+        pytest.param(check, id=check.name, marks=[pytest.mark.full] * (check.name in HEAVY))
+        for check in CHECKS
+    ],
+)
 def test_the_suite_of_all_backends_holds(
     check: Check, ssh_environment: str, shared_environment: Callable[[str], Machine]
 ):

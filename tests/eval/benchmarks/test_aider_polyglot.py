@@ -272,7 +272,11 @@ def graded(benchmark, task, submission, start):
 
 @pytest.mark.parametrize(
     "language",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in UNSOLVED],
+    # JavaScript's is the slowest; code beside honest assertions shows the same of its twin
+    [
+        pytest.param(name, marks=[pytest.mark.full] * (name in {*SLOW, "javascript"}))
+        for name in UNSOLVED
+    ],
 )
 def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, cached, require):
     require("bwrap")

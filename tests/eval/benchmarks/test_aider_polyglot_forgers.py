@@ -408,23 +408,23 @@ def test_chance_says_whether_a_twin_comes_before_the_true_run(
 ):
     """And a wrong answer is run twice at most."""
     require("bwrap")
-    if lacking := missing_requirements("javascript"):
-        missing(f"javascript needs {lacking[0].install_command}")
-    prepare("javascript")
-    benchmark = written(tmp_path, "javascript", JAVASCRIPT, None)
+    if lacking := missing_requirements("go"):
+        missing(f"go needs {lacking[0].install_command}")
+    prepare("go")
+    benchmark = written(tmp_path, "go", GO, None)
     (task,) = benchmark.tasks()
     drawn, run = secrets.randbits, ExerciseTests._run_form
     twins: list[bool] = []
 
     def noted(tests, files, env, form):
-        if files[JAVASCRIPT.solution] != JAVASCRIPT.gold.encode():
+        if files[GO.solution] != GO.gold.encode():
             twins.append(form.twin)
         return run(tests, files, env, form)
 
     def runs(code: str) -> list[bool]:
         twins.clear()
         with benchmark.open_grading_environment(task, StartBackend("bubblewrap")) as env:
-            benchmark.grade(task, Submission(files={JAVASCRIPT.solution: code.encode()}), env)
+            benchmark.grade(task, Submission(files={GO.solution: code.encode()}), env)
         return [*twins]
 
     controls, control = [], ExerciseTests.control
@@ -436,11 +436,9 @@ def test_chance_says_whether_a_twin_comes_before_the_true_run(
     monkeypatch.setattr(secrets, "randbits", lambda k: int(true_first) if k == 1 else drawn(k))
     monkeypatch.setattr(ExerciseTests, "_run_form", noted)
     monkeypatch.setattr(ExerciseTests, "control", counted)
-    wrong = JAVASCRIPT.gold.replace("2 * n", "3 * n")
+    wrong = GO.gold.replace("2 * n", "3 * n")
 
-    assert runs(f"{JAVASCRIPT.gold}// right\n")[:2] == (
-        [False, True] if true_first else [True, False]
-    )
+    assert runs(f"{GO.gold}// right\n")[:2] == ([False, True] if true_first else [True, False])
     assert twins.count(False) == 1
     assert len(controls) == 1  # one that was not kept is another the next time: honest code failed
     assert runs(wrong) == ([False] if true_first else [True, False])

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 import pytest
 
 from chimera.errors import DatasetError
-from chimera.eval.benchmarks import CustomBenchmark
+from chimera.eval.benchmarks import CustomBenchmark, custom
 from chimera.eval.benchmarks._custom.twins import Form, Lesson
 from chimera.eval.harness import Harness
 from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
@@ -67,7 +67,8 @@ def test_a_check_that_cannot_be_run_is_an_error(check):
     assert verdict({"python_check": check}, Writes(says="x")).status == "error"
 
 
-def test_a_regular_expression_that_takes_for_ever_does_not():
+def test_a_regular_expression_that_takes_for_ever_does_not(monkeypatch):
+    monkeypatch.setattr(custom, "CHECK_SECONDS", 0.5)
     result = verdict({"regex": r"^(a+)+$"}, Writes(says="a" * 60 + "!"))
 
     assert result.status == "failed"
@@ -133,7 +134,9 @@ TEST_FILE = "from answer import f\n\ndef test_f():\n    assert f(2) == 4\n"
 )
 def test_a_test_command_decides_by_its_report(files, passed):
     task = {
-        "test_command": f"{sys.executable} -m pytest -q test_it.py",
+        # the plugins of our own tests take more than twice pytest's own start
+        "test_command": "PYTEST_DISABLE_PLUGIN_AUTOLOAD=1 "
+        f"{sys.executable} -m pytest -q test_it.py",
         "test_files": {"test_it.py": TEST_FILE},
     }
     result = verdict(task, Writes(files), "local")
@@ -181,14 +184,19 @@ def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
         assert result.status == "failed"
 
 
-@pytest.fixture
-def twinned_verdict(require, tmp_path, monkeypatch):
-    """The verdict on an answer to two tests with a reference, of which the twin keeps one."""
-    require("bwrap")
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+@pytest.fixture(scope="module")
+def learnt(tmp_path_factory):
+    """Where what references show is kept, for all tests of this file."""
+    return tmp_path_factory.mktemp("learnt")
 
-    def graded(answer: str, kept: str, option: str = ""):
-        monkeypatch.setattr("secrets.choice", lambda names: kept)
+
+@pytest.fixture
+def twinned_verdict(require, learnt, monkeypatch):
+    """The verdict on an answer to two tests with a reference."""
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
+
+    def graded(answer: str, option: str = ""):
         task = {
             "test_command": f"python3 -m pytest {option} -q test_it.py",
             "test_files": {"test_it.py": TWO_TESTS},
@@ -200,46 +208,21 @@ def twinned_verdict(require, tmp_path, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("answer", "kept", "why"),
+    ("answer", "why"),
     [
-        (HONEST, "test_none", ""),
-        (HONEST, "test_one", ""),
-        (
-            FORGES.replace("NUMBER", "3"),
-            "test_none",
-            "expected values were changed: test_it::test_two",
-        ),
-        (
-            FORGES.replace("NUMBER", "1"),
-            "test_none",
-            "expected values were changed: test_it::test_one",
-        ),
-        (
-            FORGES.replace("NUMBER", "1"),
-            "test_one",
-            "expected values were changed: test_it::test_one",
-        ),
+        (HONEST, ""),
+        (FORGES.replace("NUMBER", "3"), "expected values were changed: test_it::test_two"),
+        (FORGES.replace("NUMBER", "1"), "expected values were changed: test_it::test_one"),
     ],
 )
-def test_with_a_reference_one_forged_assertion_is_enough(twinned_verdict, answer, kept, why):
-    result = twinned_verdict(answer, kept)
-
-    assert result.passed is (not why), result.why
-    assert why in result.why
-    assert result.metrics["twin"]["tests"] == 2
-    assert why or result.metrics["twin"]["twinned"] == 2
-
-
-@pytest.mark.parametrize(
-    ("answer", "why"),
-    [(HONEST, ""), (FORGES.replace("NUMBER", "3"), "changed: test_it::test_two")],
-)
-@pytest.mark.parametrize("kept", ["test_one", "test_two"])
-def test_a_command_that_stops_at_a_failure_tries_the_whole_twin(twinned_verdict, answer, kept, why):
-    result = twinned_verdict(answer, kept, "-x")
+@pytest.mark.parametrize("option", ["", "-x"], ids=["all", "stops at a failure"])
+def test_with_a_reference_one_forged_assertion_is_enough(twinned_verdict, answer, why, option):
+    result = twinned_verdict(answer, option)
 
     assert result.status == ("failed" if why else "passed"), result.why
     assert why in result.why
+    assert result.metrics["twin"]["tests"] == 2
+    assert why or result.metrics["twin"]["twinned"] == 2
 
 
 ANY = """\
@@ -308,9 +291,9 @@ f = Square
 """
 
 
-def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, tmp_path, monkeypatch):
+def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, learnt, monkeypatch):
     require("bwrap")
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
     tests = "from answer import f\n\n\ndef test_it():\n    assert f(2) == f(2)\n"
     tests += "\n\ndef test_again():\n    assert f(3) == f(3)\n"
     task = {
@@ -335,19 +318,18 @@ def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, tmp_p
     ],
 )
 def test_honest_answers_pass_whatever_tests_there_are(
-    require, tmp_path, monkeypatch, file, option, forged, gold
+    require, learnt, monkeypatch, file, option, forged, gold
 ):
     """Without a reference none of them is accused; with one, what they could hide is found."""
     require("bwrap")
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
     task = {
         "test_command": f"python3 -m pytest -q {option} test_it.py",
         "test_files": {"test_it.py": file},
         "gold_files": gold,
     }
-    for _ in range(2):  # whatever is kept
-        honest = verdict(task, Writes({"answer.py": HONEST}), "bubblewrap")
-        assert honest.passed, honest.why
+    honest = verdict(task, Writes({"answer.py": HONEST}), "bubblewrap")
+    assert honest.passed, honest.why
     if gold and forged:
         answer = FORGES.replace("x == NUMBER", forged)
         hostile = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
@@ -439,9 +421,9 @@ def test_three(x, y):
         (HONEST + SKIPS, "2 tests did not run, first test_it::test_three"),
     ],
 )
-def test_with_a_reference_no_test_may_be_missing(require, tmp_path, monkeypatch, answer, why):
+def test_with_a_reference_no_test_may_be_missing(require, learnt, monkeypatch, answer, why):
     require("bwrap")
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
     task = {
         "test_command": "python3 -m pytest -q test_it.py",
         "test_files": {"test_it.py": THREE_TESTS},

@@ -70,15 +70,26 @@ def test_compiled_languages(repository, runner):
     check(runner, repository(runner))
 
 
-@pytest.mark.parametrize(
-    ("runner", "chosen"),
-    [("unittest", "code"), ("node", "code prints results and exits")],
-)
-def test_no_hostile_patch_is_a_fix(repository, runner, chosen):
-    made = repository(runner)
-    tried = {name: made.outcome(p) for name, p in FIXTURES[runner].attacks() if chosen in name}
+#: One of each kind; all of them are tried below.
+CHOSEN = {
+    "unittest": {
+        "code exits",
+        "code prints results and exits",
+        "code replaces TestCase.run",
+        "code disarms assertEqual and fail",
+        "code forges log and witness at exit",
+        "code makes the witness's account endless",
+        "code equals everything",
+    },
+    "node": {"code prints results and exits", "code prints results and exits at once"},
+}
 
-    assert tried
+
+@pytest.mark.parametrize("runner", CHOSEN)
+def test_no_hostile_patch_is_a_fix(repository, runner):
+    made, attacks = repository(runner), dict(FIXTURES[runner].attacks())
+    tried = {name: made.outcome(attacks[name]) for name in CHOSEN[runner]}
+
     assert {name: seen for name, seen in tried.items() if not seen.startswith("failed")} == {}
 
 

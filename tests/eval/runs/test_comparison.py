@@ -284,7 +284,7 @@ def test_false_alarms_of_the_gate_are_at_most_alpha_for_all_candidates_together(
     assert alarms <= 0.05 * 400
 
 
-@pytest.mark.parametrize("samples", [1, 3])
+@pytest.mark.parametrize("samples", [1, pytest.param(3, marks=pytest.mark.full)])
 def test_a_run_worse_by_the_margin_passes_at_most_as_often_as_alpha(samples):
     generator, passes = random.Random(9), 0
     for _ in range(150):
@@ -296,7 +296,9 @@ def test_a_run_worse_by_the_margin_passes_at_most_as_often_as_alpha(samples):
     assert passes <= 0.1 * 150  # 5 % and three standard errors
 
 
-@pytest.mark.parametrize(("samples", "difference"), [(1, 0.2), (4, 0.15)])
+@pytest.mark.parametrize(
+    ("samples", "difference"), [(1, 0.2), pytest.param(4, 0.15, marks=pytest.mark.full)]
+)
 def test_so_many_tasks_show_the_difference_as_often_as_promised(samples, difference):
     generator, seen = random.Random(samples), 0
 

@@ -121,7 +121,6 @@ ROWS = [
 
 RIGHT: dict[str, list[Move]] = {
     "VERSION": [("scroll", "down"), ("stop", "It is Trac 1.6.")],
-    "OPEN": [("click", r"link '(?i:new ticket)'"), ("stop", "")],
     "CREATE": [
         ("type", field("Summary"), "Water the roses"),
         ("click", "option 'critical'"),
@@ -159,16 +158,14 @@ def test_wrong_end_states_fail_and_right_ones_pass(
     """The same tasks, first with the work only claimed, then done."""
     claims = {
         "CREATE": [("stop", "Ticket 1 'Water the roses' is created, priority critical.")],
-        "SAVE": [("stop", "compost")],
     }
-    undone = Harness(benchmark_for(*ROWS[2:]), ScriptedVisitor(claims), concurrency=1).run()
-    assert [(r.status, r.why.split(":")[0]) for r in undone.results] == [
-        ("failed", "program_html")
-    ] * 2
+    undone = Harness(benchmark_for(ROWS[2]), ScriptedVisitor(claims), concurrency=1).run()
+    assert [(r.status, r.why.split(":")[0]) for r in undone.results] == [("failed", "program_html")]
 
     store = tmp_path / "run.chimera"
-    done = Harness(benchmark_for(*ROWS), ScriptedVisitor(RIGHT), concurrency=1, store=store).run()
-    assert [(r.status, r.why) for r in done.results] == [("passed", "")] * 4
+    rows = [ROWS[0], *ROWS[2:]]  # the second one is a model's, below
+    done = Harness(benchmark_for(*rows), ScriptedVisitor(RIGHT), concurrency=1, store=store).run()
+    assert [(r.status, r.why) for r in done.results] == [("passed", "")] * 3
 
     with RunStore(store) as stored:
         record = stored.record("3", 0)

@@ -136,7 +136,8 @@ def pytest_plan(env) -> TestPlan:
         log_parser="parse_log_pytest",
         fail_to_pass=(test("test_add"),),
         pass_to_pass=(test("test_double"),),
-        variables={"PYTHONPATH": PACKAGES},
+        # the plugins of our own tests take more than twice pytest's own start
+        variables={"PYTHONPATH": PACKAGES, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"},
     )
 
 
@@ -340,7 +341,7 @@ def test_honest_tests_beside_it_do_not_tell_how_a_forged_one_has_to_end(env, tmp
             passed = passed - {"test_a"} | forged
         return _tried(passed)
 
-    for number in range(8):
+    for number in range(3):
         key = f"{tmp_path} {number}"
         tests = Tests(run, ["test_it.py"], "gold", _LISTED.__contains__, key)
         assert decide(tests, "patch", env).passed
@@ -493,7 +494,7 @@ EXIT = "    import os\n    os.write(2, b'\\n{id} ... ok\\n{other} ... ok\\n')\n 
         ("I fixed it.", "does not apply"),
         (new_file("notes.txt", "x\n"), "not passed: test_add"),
         (edited("    return a * b"), "not passed: test_add"),
-        (edited("    while True: pass"), "did not end"),
+        (edited("    import time; time.sleep(1000)"), "did not end"),
         (edited("    import sys; sys.exit(0)"), "ended with|no test results|not passed"),
         (GOLD.replace("return a - b", "return a / b"), "does not apply"),
         (new_file(".git/hooks/post-checkout", "x\n"), "does not apply"),

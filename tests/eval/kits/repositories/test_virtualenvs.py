@@ -75,9 +75,19 @@ def test_package_names():
     assert package_name("Typing_Extensions[x]>=4; python_version<'3'") == "typing-extensions"
 
 
-def test_an_environment_sees_the_repository(tmp_path, monkeypatch):
-    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
-    made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
+@pytest.fixture(scope="module")
+def plain(tmp_path_factory):
+    """An environment without packages, and the cache that it is kept in."""
+    folder = tmp_path_factory.mktemp("plain")
+    with pytest.MonkeyPatch.context() as patched:
+        patched.setenv("CHIMERA_CACHE_DIR", str(folder))
+        made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
+    return folder, made
+
+
+def test_an_environment_sees_the_repository(plain, monkeypatch):
+    folder, made = plain
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(folder))
 
     assert made.missing == ()
     paths = next(made.path.glob("lib/python*/site-packages/testbed.pth")).read_text().split()
@@ -131,8 +141,8 @@ def installing(request, tmp_path, monkeypatch, require):
     return request.param
 
 
-def test_why_packages_could_not_be_installed_is_said(tmp_path, installing):
-    made = virtual_environment(HERE, (), interpreters={HERE: sys.executable})
+def test_why_packages_could_not_be_installed_is_said(tmp_path, installing, plain):
+    _, made = plain
     (tmp_path / "there").mkdir()
     offline = ["--no-index", "--target", str(tmp_path / "there")]
 
@@ -207,7 +217,12 @@ def test_only_packages_of_an_index_are_named():
     assert named_packages(asked) == (asked[:5], asked[5:])
 
 
-def test_what_names_no_package_is_not_installed_and_said(tmp_path, installing):
+@pytest.mark.parametrize(
+    "installing",
+    ["confined", pytest.param("on this machine", marks=pytest.mark.full)],
+    indirect=True,
+)
+def test_what_names_no_package_is_not_installed_and_said(installing):
     asked = ("evil @ file:///tmp/evil", "--no-build-isolation")
 
     made = virtual_environment(
