@@ -29,6 +29,7 @@ EXTRAS = {
     "math_verify": ("math", "symbolic answers of MATH-500"),
     "pyarrow": ("parquet", "Parquet files"),
     "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
+    "kubernetes": ("kubernetes", "environments in a cluster's pods"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }

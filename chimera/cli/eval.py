@@ -41,7 +41,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option(
     "--environment",
     "-e",
-    help="none, local, bubblewrap, docker, browser, ssh://HOST, file.py:Class[://PLACE].",
+    help="none, local, bubblewrap, docker, browser, ssh://HOST, k8s://NAMESPACE, file.py:Class[://PLACE].",
 )
 @option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
 @option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")

@@ -25,9 +25,13 @@ BACKENDS: Mapping[str, str] = {
     "browser": "chimera.environments.browser:BrowserEnvironment",
 }
 #: Those on other machines, `SCHEME://ADDRESS`.
-REMOTE: Mapping[str, str] = {"ssh": "chimera.environments.remote.ssh:SSHSandbox"}
+REMOTE: Mapping[str, str] = {
+    "k8s": "chimera.environments.remote.pods:PodSandbox",
+    "kubernetes": "chimera.environments.remote.pods:PodSandbox",
+    "ssh": "chimera.environments.remote.ssh:SSHSandbox",
+}
 #: Kinds that people look for and that nobody here has been able to try.
-UNTRIED = ("apptainer", "daytona", "e2b", "k8s", "kubernetes", "modal", "singularity")
+UNTRIED = ("apptainer", "daytona", "e2b", "modal", "singularity")
 
 
 @functools.cache
@@ -38,6 +42,10 @@ def backend_class(backend: str) -> type[Environment]:
         return _remote_class(kind, backend)
     if kind in UNTRIED:
         raise _untried(kind)
+    if kind in REMOTE:
+        raise UsageError(
+            f"'{kind}' wants a place: --environment {kind}://PLACE (docs/environments.md)"
+        )
     return load_class(
         backend, Environment, what="environment", shipped=BACKENDS, group="chimera.environments"
     )

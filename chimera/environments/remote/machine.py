@@ -40,6 +40,12 @@ RELAY = (
     "import sys; sys.path.insert(0, sys.argv.pop(1)); "
     "from chimera.environments.remote.relay import main; main()"
 )
+#: What runs commands in a place, by its word in an address.
+INSIDE = {
+    "bubblewrap": "bubblewrap",
+    "local": "local",
+    "container": "chimera.environments.remote.contained:ContainedEnvironment",
+}
 #: What is told of a spec; files and set-up commands follow through the tunnel.
 TOLD = ("workdir", "network", "variables")
 
@@ -51,7 +57,7 @@ class RemoteMachine(SupervisedEnvironment):
     address: ClassVar[Address]
     #: What the address can say, with what holds otherwise.
     known: ClassVar[Mapping[str, str]] = {
-        "inside": "bubblewrap", "python": "python3", "most": "16", "seconds": str(LIFE_SECONDS),
+        "inside": "", "python": "python3", "most": "16", "seconds": str(LIFE_SECONDS),
     }  # fmt: skip
     _places: ClassVar[threading.BoundedSemaphore]
     _facts: ClassVar[dict[str, tuple[float, JSON]]]
@@ -62,13 +68,13 @@ class RemoteMachine(SupervisedEnvironment):
         """This backend in places of a kind, by their address."""
         address = Address.read(text, (*cls.known, *kind.optional))
         kind.check(address)
-        settings = {**cls.known, **address.settings}
-        if settings["inside"] not in ("bubblewrap", "local"):
-            raise UsageError(f"--environment {text}: inside is bubblewrap or local")
+        settings = {**cls.known, "inside": kind.inside[0], **address.settings}
+        if settings["inside"] not in kind.inside:
+            raise UsageError(f"--environment {text}: inside is {' or '.join(kind.inside)}")
         for key in ("most", "seconds"):
             if not settings[key].isdecimal() or int(settings[key]) < 1:
                 raise UsageError(f"--environment {text}: {key} is a number above 0")
-        inner: type[Environment] = _backend(settings["inside"])
+        inner: type[Environment] = _backend(INSIDE[settings["inside"]])
         return type(
             cls.__name__,
             (cls,),
@@ -103,7 +109,8 @@ class RemoteMachine(SupervisedEnvironment):
     @classmethod
     def availability(cls) -> str | None:
         try:
-            cls._said(EnvironmentSpec())
+            if not cls.kind.admits(cls.address):
+                cls._said(EnvironmentSpec())
         except (EnvironmentFault, UsageError) as error:
             return str(error)
         return None
@@ -115,7 +122,7 @@ class RemoteMachine(SupervisedEnvironment):
     @classmethod
     def _said(cls, spec: EnvironmentSpec) -> JSON:
         """What the other machine says of an environment for `spec`, without starting one."""
-        key = json.dumps(_told(spec), sort_keys=True)
+        key = json.dumps([_told(spec), spec.image, sorted(spec.needs)], sort_keys=True)
         when, said = cls._facts.get(key, (float("-inf"), None))
         if time.monotonic() - when > FACTS_SECONDS:
             with ExitStack() as ends:
@@ -185,7 +192,7 @@ def _relay(
     ends.callback(sandbox.kill)
     code = _kept(cls, sandbox, f"code-{_code_digest()}", _pack_code)
     job = {
-        "backend": settings["inside"],
+        "backend": INSIDE[settings["inside"]],
         "start": start,
         "seconds": seconds,
         "spec": _told(spec) | {"mounts": _mounts(cls, sandbox, spec)},
@@ -198,6 +205,8 @@ def _relay(
     hello = _first_line(process, stderr, cls.name)
     if "error" in hello:
         raise EnvironmentFault(f"{cls.name}: {hello['error']}")
+    if sandbox.identity is not None:
+        hello["identity"] = [hello["identity"], sandbox.identity]
     return process, hello, stderr
 
 

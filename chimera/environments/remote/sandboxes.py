@@ -13,9 +13,8 @@ from urllib.parse import parse_qsl
 
 from chimera.environments.base import EnvironmentSpec
 from chimera.errors import EnvironmentFault, UsageError
+from chimera.types import JSON
 
-#: Where a relay's code and what tasks mount are kept there, below the user's home.
-KEPT = ".cache/chimera/remote"
 UNPACK = (
     "mkdir -p {new} && tar -xf - -C {new} && mv -T {new} {place} || (rm -rf {new}; test -d {place})"
 )
@@ -48,12 +47,24 @@ class Sandbox(ABC):
 
     #: What an address can say to this kind alone, as `?KEY=VALUE`.
     optional: ClassVar[Sequence[str]] = ()
+    #: What runs a trial's commands in a place (`machine.INSIDE`); first what holds unsaid.
+    inside: ClassVar[Sequence[str]] = ("bubblewrap", "local")
+    #: Where a relay's code and what tasks mount are kept there; below the home, unless absolute.
+    kept: ClassVar[str] = ".cache/chimera/remote"
     #: Whether what was brought to one place is there in the next one too.
     lasting: ClassVar[bool] = False
+    #: What a place is made of, where the kind knows it; another value is another environment.
+    identity: JSON = None
 
     @classmethod  # noqa: B027 - most kinds take any
     def check(cls, address: Address) -> None:
         """Raise `UsageError` where an address can be none of this kind, before anything runs."""
+
+    @classmethod
+    def admits(cls, address: Address) -> bool:
+        """Whether places can be had, where that can be asked; raises what is in the way. Where it
+        is not known, one is made to see."""
+        return False
 
     @classmethod
     @abstractmethod
@@ -91,8 +102,10 @@ class Sandbox(ABC):
 
     def keep(self, name: str, pack: Callable[[IO[bytes]], object]) -> str:
         """The directory there with the tree that `pack` writes, which is sent once."""
-        place = f"{KEPT}/{name}"
-        there = f"mkdir -p {KEPT} && cd {KEPT} && pwd && if test -d {name}; then echo yes; fi"
+        place = f"{self.kept}/{name}"
+        there = (
+            f"mkdir -p {self.kept} && cd {self.kept} && pwd && if test -d {name}; then echo yes; fi"
+        )
         folder, *found = self.run(["sh", "-c", there]).split("\n")
         if found[0] != "yes":
             new = f"{place}.{secrets.token_hex(8)}"

@@ -74,7 +74,7 @@ def test_a_place_that_is_removed_is_a_fault_and_no_exit_code(name: str):
         (f"{EXAMPLE}:Container://", "name an image"),
         (f"{EXAMPLE}:Container://image?colour=red", "no setting 'colour'"),
         (f"{EXAMPLE}:Missing://image", "has no 'Missing'"),
-        ("kubernetes://cluster", "no environment for 'kubernetes' comes with Chimera"),
+        ("daytona://place", "no environment for 'daytona' comes with Chimera"),
         ("modal", "no environment for 'modal' comes with Chimera"),
         ("shs://host", "unknown kind of remote environment 'shs'"),
     ],
