@@ -11,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
-_QUESTIONS = {"go": "version", "tmux": "-V"}
+_QUESTIONS = {"go": "version", "java": "-version", "tmux": "-V"}
 #: What a program that deals with strangers' code is told of this machine: no keys.
 _PASSED = (
     "PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR",

@@ -138,7 +138,7 @@ class Engine:
         """The image to start: mapped, built or pulled where it is not here yet."""
         if spec.build_context is not None:
             return self.build(spec.build_context, spec.image, clones=spec.clones)
-        wanted = spec.image or os.environ.get(DEFAULT_IMAGE)
+        wanted = spec.image or default_image()
         if wanted is None:
             raise UsageError(
                 f"the task names no image for its container: give one with {DEFAULT_IMAGE}"
@@ -457,6 +457,11 @@ def registry_of(image: str) -> str:
     host, slash, _ = image.partition("/")
     named = slash and ("." in host or ":" in host or host == "localhost")
     return host if named else "docker.io"
+
+
+def default_image() -> str | None:
+    """What containers of tasks that name no image start from."""
+    return os.environ.get(DEFAULT_IMAGE)
 
 
 def image_map() -> Mapping[str, str]:
