@@ -304,6 +304,9 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             )
         inside = machine(env)
         baseline = self._build(task, inside)
+        if baseline.result.timed_out:
+            limit = f"{self.settings.test_timeout:g} s"
+            raise GraderError(f"the base commit's tests take more than {limit}; see test_timeout")
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
         if why := containers.lacking(baseline.result.output):

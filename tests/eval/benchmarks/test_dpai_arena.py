@@ -130,21 +130,24 @@ def test_a_machine_without_a_door_runs_its_tests(local_env):
         assert local_env.run_command(["true"]).success
 
 
-class NoEngine(DPAIArena):
-    """Its builds have the tests fail that start containers."""
-
-    def _build(self, task, env):
-        return Build(CommandResult(NO_ENGINE.encode(), b"", 1), Report({"c.T.a": "FAILED"}))
+NO_CONTAINERS = CommandResult(NO_ENGINE.encode(), b"", 1)
+SLOW = CommandResult(b"[INFO] Running c.T", b"", 124, timed_out=True)
 
 
-def test_without_containers_there_is_no_verdict(dataset):
-    benchmark = NoEngine(dataset("dpai-arena"))
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (NO_CONTAINERS, "cannot be tested here: the tests start containers"),
+        (SLOW, "tests take more than 600 s; see test_timeout"),
+    ],
+)
+def test_without_a_tested_base_commit_there_is_no_verdict(dataset, monkeypatch, result, why):
+    benchmark = DPAIArena(dataset("dpai-arena"))
     task = benchmark.tasks()[0]
+    build = Build(result, Report({"c.T.a": "FAILED"}))
+    monkeypatch.setattr(benchmark, "_build", lambda task, env: build)
 
-    with (
-        LocalEnvironment() as env,
-        pytest.raises(GraderError, match="cannot be tested here: the tests start containers"),
-    ):
+    with LocalEnvironment() as env, pytest.raises(GraderError, match=why):
         benchmark.grade(task, Submission(task["patch"], "model_patch"), env)
 
 
