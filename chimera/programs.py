@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import os
-import re
 import shutil
 import subprocess
 import sys
@@ -12,7 +11,7 @@ from functools import cache
 from pathlib import Path
 
 #: How programs are asked for a sign of life, where it is not `--version`.
-_QUESTIONS = {"go": "version", "tmux": "-V"}
+_QUESTIONS = {"go": "version", "java": "-version", "tmux": "-V"}
 #: What a program that deals with strangers' code is told of this machine: no keys.
 _PASSED = (
     "PATH", "HOME", "TMPDIR", "LANG", "LC_ALL", "SSL_CERT_FILE", "SSL_CERT_DIR",
@@ -86,15 +85,26 @@ def _has_pip(python: str) -> bool:
 def find_python(version: str) -> Path | None:
     """A Python of this `major.minor` on the PATH, of pyenv or of uv; None when there is none."""
     for candidate in _interpreters(version):
-        words = [str(candidate), "--version"]
-        try:
-            said = subprocess.run(words, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
-        except (OSError, subprocess.TimeoutExpired):
-            continue
-        # pyenv leaves proxies on the PATH for versions that it does not start
-        if re.match(rf"Python {re.escape(version)}\b", (said.stdout + said.stderr).decode()):
-            return candidate.resolve()
+        # pyenv leaves scripts on the PATH for versions that it does not start
+        told, interpreter = python_behind(candidate) or ("", None)
+        if told == version:
+            return interpreter
     return None
+
+
+def python_behind(program: Path) -> tuple[str, Path] | None:
+    """`major.minor` and the file of the interpreter that a program starts; None if it is no Python.
+
+    A script of pyenv's starts nothing in a sandbox, where the interpreter is and the script is not.
+    """
+    asked = "import sys; print('%d.%d %s' % (sys.version_info[:2] + (sys.executable,)))"
+    words = [str(program), "-E", "-S", "-c", asked]
+    try:
+        done = subprocess.run(words, capture_output=True, timeout=PATIENCE_SECONDS, check=False)
+    except (OSError, subprocess.TimeoutExpired):
+        return None
+    version, _, executable = os.fsdecode(done.stdout).strip().partition(" ")
+    return (version, Path(executable).resolve()) if executable else None
 
 
 def _interpreters(version: str) -> Iterator[Path]:

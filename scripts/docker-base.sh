@@ -208,6 +208,7 @@ on() {
     echo "$1 made"
 }
 
+index=https://pypi.org
 apt='apt-get update -qq && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends'
 
 # npm_of MAJOR: the npm that the line of Node.js brings
@@ -255,10 +256,15 @@ make_image() (
         # noble has the Python too that uv would fetch for a project
         base=chimera-rebuilt/ubuntu:${1#*:}
         case $1 in *:noble) base=chimera-rebuilt/noble-python:3.11 ;; esac
+        # Poetry asks for each release by itself, which some mirrors of the index do not answer
+        mirror='' settings='ENV PATH=/root/.local/bin:$PATH'
+        if ! curl -sfo /dev/null "$index/pypi/pip/24.0/json"; then
+            mirror=poetry-plugin-pypi-mirror settings="$settings POETRY_PYPI_MIRROR_URL=$index/simple/"
+        fi
         on "$1" "$base" "$apt python3-venv && rm -rf /var/lib/apt/lists/* &&
             dpkg-deb -b /opt/nodejs /tmp/nodejs.deb && dpkg -i /tmp/nodejs.deb && rm -r /opt/nodejs /tmp/nodejs.deb &&
-            python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry &&
-            ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry" 'ENV PATH=/root/.local/bin:$PATH'
+            python3 -m venv /opt/poetry && /opt/poetry/bin/pip install -q poetry $mirror &&
+            ln -s /opt/poetry/bin/poetry /root/.local/bin/poetry" "$settings"
         ;;
     chimera-rebuilt/duckdb:*)
         extensions=root/.duckdb/extensions/v${1#*:}/linux_amd64

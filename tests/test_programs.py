@@ -8,7 +8,13 @@ from pathlib import Path
 
 import pytest
 
-from chimera.programs import clean_variables, python_with_pip, usable, why_unusable
+from chimera.programs import (
+    clean_variables,
+    python_behind,
+    python_with_pip,
+    usable,
+    why_unusable,
+)
 
 
 @pytest.mark.parametrize(
@@ -77,3 +83,18 @@ def test_keys_are_not_handed_on(monkeypatch):
 
     assert "OPENAI_API_KEY" not in clean_variables()
     assert {"https_proxy", "OWN", "PATH"} <= clean_variables("OWN").keys()
+
+
+def test_the_python_behind_a_script_is_named(tmp_path: Path):
+    """As pyenv's are: the script's place is in no sandbox, the interpreter's is."""
+    version = "{}.{}".format(*sys.version_info[:2])
+    script = tmp_path / "python"
+    script.write_text(f'#!/bin/sh\nexec "{sys.executable}" "$@"\n')
+    script.chmod(0o755)
+    silent = tmp_path / "silent"
+    silent.write_text("#!/bin/sh\nexit 1\n")
+    silent.chmod(0o755)
+
+    assert python_behind(script) == (version, Path(sys.executable).resolve())
+    assert python_behind(silent) is None
+    assert python_behind(tmp_path / "absent") is None

@@ -28,6 +28,15 @@ INSIDE = "/opt/clones"
 _FROM = re.compile(r"^\s*FROM\s.*$", re.IGNORECASE | re.MULTILINE)
 _ADDRESS = re.compile(re.escape(CODE_HOST) + r"([\w.-]+)/([\w.-]+)")
 
+_CLONED = re.compile(
+    r"^(?!\s*#).*?\bgit\s+clone\b[^\n;&|]*?" + _ADDRESS.pattern, re.IGNORECASE | re.MULTILINE
+)
+
+
+def cloned(dockerfile: str) -> set[str]:
+    """OWNER/NAME of what a recipe clones from the code host."""
+    return {f"{owner}/{name.removesuffix('.git')}" for owner, name in _CLONED.findall(dockerfile)}
+
 
 def with_clones(dockerfile: str) -> str:
     """The recipe with git's variables known to every stage; none of them stays in the image."""
@@ -69,7 +78,7 @@ def brought(env: Machine, clones: Path | None, script: str) -> Iterator[Mapping[
         return
     named = {(owner, name.removesuffix(".git")) for owner, name in _ADDRESS.findall(script)}
     places = ((clones / owner / name, f"{INSIDE}/{owner}/{name}.git") for owner, name in named)
-    found = [(clone, inside) for place, inside in places if (clone := _clone_at(place))]
+    found = [(clone, inside) for place, inside in places if (clone := clone_at(place))]
     try:
         for clone, inside in found:
             env.copy_in(clone, inside)
@@ -78,7 +87,7 @@ def brought(env: Machine, clones: Path | None, script: str) -> Iterator[Mapping[
         env.run_command(["rm", "-rf", INSIDE])
 
 
-def _clone_at(place: Path) -> Path | None:
+def clone_at(place: Path) -> Path | None:
     """The clone of that name, with or without `.git`."""
     found = (place.with_name(place.name + ending) for ending in ("", ".git"))
     return next((clone.resolve() for clone in found if clone.is_dir()), None)

@@ -138,7 +138,7 @@ class Engine:
         """The image to start: mapped, built or pulled where it is not here yet."""
         if spec.build_context is not None:
             return self.build(spec.build_context, spec.image, clones=spec.clones)
-        wanted = spec.image or os.environ.get(DEFAULT_IMAGE)
+        wanted = spec.image or default_image()
         if wanted is None:
             raise UsageError(
                 f"the task names no image for its container: give one with {DEFAULT_IMAGE}"
@@ -199,7 +199,7 @@ class Engine:
 
     def build(self, context: Path, tag: str | None = None, *, clones: Path | None = None) -> str:
         """Build a context once; the tag says what was in it."""
-        image = f"chimera-build:{context_digest(context)}"
+        image = _built_name(context)
         with _builds_lock:
             lock = _builds.setdefault(image, threading.Lock())
         with doing(f"building the image of {context.name}"), lock:
@@ -208,6 +208,10 @@ class Engine:
         if tag is not None:
             self.must("tag", image, tag)
         return image
+
+    def has_built(self, context: Path) -> bool:
+        """Whether a context's image is here."""
+        return self._known(_built_name(context)) is not None
 
     def _build(self, context: Path, image: str, clones: Path | None) -> None:
         arguments = ["build", "--network=host", "-t", image]
@@ -459,6 +463,11 @@ def registry_of(image: str) -> str:
     return host if named else "docker.io"
 
 
+def default_image() -> str | None:
+    """What containers of tasks that name no image start from."""
+    return os.environ.get(DEFAULT_IMAGE)
+
+
 def image_map() -> Mapping[str, str]:
     """Images to take in place of others."""
     said = os.environ.get(IMAGE_MAP, "").strip()
@@ -472,6 +481,10 @@ def image_map() -> Mapping[str, str]:
     if not isinstance(mapping, dict) or not all(isinstance(v, str) for v in mapping.values()):
         raise UsageError(f"{IMAGE_MAP} must map image names to image names")
     return mapping
+
+
+def _built_name(context: Path) -> str:
+    return f"chimera-build:{context_digest(context)}"
 
 
 def context_digest(context: Path) -> str:

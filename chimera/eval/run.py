@@ -341,9 +341,11 @@ def _runnable_tasks(
     if counted and lacks and all(lack.kind in ("machine", "doubt") for lack in lacks):
         here = _lacks(settings, benchmark, every, environment)
         here = [lack for lack in here if lack.kind in ("machine", "doubt")]
-        if able := runnable(every, here):
-            without = tuple(f"left out: {describe(lack, len(every))}" for lack in here)
-            return select_tasks(able, settings.limit, ()), without
+        sure = [lack for lack in here if lack.kind == "machine"]
+        for reasons in (here, sure) if sure else (here,):  # where all are in doubt, none is
+            if able := runnable(every, reasons):
+                without = tuple(f"left out: {describe(lack, len(every))}" for lack in reasons)
+                return select_tasks(able, settings.limit, ()), without
     certain = [lack for lack in lacks if lack.kind != "doubt"]
     told = [describe(lack, len(chosen)) for lack in certain]
     if told and settings.environment is None:

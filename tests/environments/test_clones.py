@@ -8,7 +8,7 @@ import subprocess
 import pytest
 
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.clones import INSIDE, VARIABLES, brought, served, with_clones
+from chimera.environments.clones import INSIDE, VARIABLES, brought, cloned, served, with_clones
 from chimera.environments.docker import DockerEnvironment
 
 
@@ -28,6 +28,17 @@ def test_every_stage_knows_the_variables_and_no_image_keeps_them():
 
     assert recipe.count("ARG GIT_CONFIG_COUNT\n") == 2
     assert "ENV" not in recipe
+
+
+def test_what_a_recipe_clones():
+    recipe = (
+        "FROM a\n# git clone https://github.com/no/comment\n"
+        "RUN git clone --depth 1 https://github.com/one/a.git . && git checkout main\n"
+        "RUN cd /b; git  clone https://github.com/two/b b && curl https://github.com/no/c/x.tar\n"
+        "RUN git clone https://elsewhere.test/no/d\n"
+    )
+
+    assert cloned(recipe) == {"one/a", "two/b"}
 
 
 @pytest.mark.parametrize("name", ["owner/name", "owner/name.git"])

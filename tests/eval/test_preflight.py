@@ -291,3 +291,16 @@ def test_what_may_not_matter_refuses_nothing_but_others_come_first(needy: str):
     assert (len(every.tasks), every.left_out) == (6, ())
     assert [task["id"] for task in first.tasks] == ["c", "d"]
     assert first.left_out == ("left out: 2 of 6 tasks need a lathe: buy one",)
+
+
+def test_where_all_tasks_are_in_doubt_those_come_that_lack_nothing_for_certain(
+    needy: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr("chimera.eval.run.available", lambda backend: None)
+    monkeypatch.setattr(preflight, "available", lambda backend: None)
+    options = ("lacking=abcdef", "kind=doubt", "far=ab")
+
+    first = prepare(RunSettings(needy, agent="nop", option=options, limit="2"))
+
+    assert [task["id"] for task in first.tasks] == ["c", "d"]
+    assert first.left_out == ("left out: 2 of 6 tasks need an image: name another",)

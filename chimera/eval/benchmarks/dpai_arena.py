@@ -14,9 +14,10 @@ from pathlib import Path
 from typing import Any, Literal, NotRequired, get_args
 
 from chimera.environments.base import Environment, Machine, machine
+from chimera.environments.engine import default_image
 from chimera.errors import DatasetError, GraderError
 from chimera.eval.benchmark import Lack, StartEnvironment
-from chimera.eval.benchmarks._dpai_arena import containers, ee_bench, maven
+from chimera.eval.benchmarks._dpai_arena import containers, ee_bench, maven, reach
 from chimera.eval.benchmarks._dpai_arena.review import Finding, contained_findings
 from chimera.eval.data.datasets import Dataset
 from chimera.eval.data.rows import Row
@@ -183,6 +184,34 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
     def code(self, task: ArenaTask, backend: str) -> Source | None:
         return self._source(task) if task["repo"] else None
 
+    def images(self, task: ArenaTask, backend: str) -> Sequence[str]:
+        if backend != "docker" or not task["repo"]:
+            return ()
+        named = default_image()
+        return [*([named] if named else ()), *(self.settings.test_images or ())]
+
+    def out_of_reach(self, tasks: Sequence[ArenaTask], backend: str) -> Sequence[Lack]:
+        images = containers.checked(self.settings.test_images or ())
+        lacks = list(super().out_of_reach(tasks, backend))
+        with_code = [task for task in tasks if task["repo"]]
+        built = [task for task in with_code if task["track"] not in TEXT_TRACKS]
+        if backend == "docker":
+            lacks += reach.lacking_in_docker(frozenset(task["id"] for task in with_code))
+        else:
+            tools = {"java", *("gradle" if t["build_system"] == "gradle" else "mvn" for t in built)}
+            ids = frozenset(task["id"] for task in built)
+            lacks += reach.lacking_here(sorted(tools), images, ids)
+        if self.settings.repositories:  # code that is elsewhere is not fetched to be looked at
+            gone = {task for lack in lacks for task in lack.tasks or ()}
+            projects = {
+                task["id"]: base_tree(self._source(task)).path
+                for task in built
+                if task["id"] not in gone and task["build_system"] == "maven"
+            }
+            here, door = backend != "docker", bool(images)
+            lacks += reach.lacking_for_projects(projects, here=here, door=door)
+        return lacks
+
     def open_environment(self, task: ArenaTask, start: StartEnvironment) -> Environment:
         if not task["repo"]:
             return start(self.environment(task))
@@ -275,6 +304,9 @@ class DPAIArena(PatchBenchmark[ArenaTask]):
             )
         inside = machine(env)
         baseline = self._build(task, inside)
+        if baseline.result.timed_out:
+            limit = f"{self.settings.test_timeout:g} s"
+            raise GraderError(f"the base commit's tests take more than {limit}; see test_timeout")
         if not baseline.sound:
             raise GraderError(f"the base commit does not build: {baseline.result.output[-400:]}")
         if why := containers.lacking(baseline.result.output):

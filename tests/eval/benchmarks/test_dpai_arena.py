@@ -15,13 +15,14 @@ from chimera.environments.engine_wire import Request
 from chimera.environments.local import LocalEnvironment
 from chimera.environments.none import NoEnvironment
 from chimera.environments.wrapped import WrappedMachine
-from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.errors import DatasetError, EnvironmentFault, GraderError, UsageError
 from chimera.eval.benchmarks._dpai_arena import containers
 from chimera.eval.benchmarks._dpai_arena.ee_bench import criteria
-from chimera.eval.benchmarks._dpai_arena.maven import Build
+from chimera.eval.benchmarks._dpai_arena.maven import Build, warmed_repository
 from chimera.eval.benchmarks.dpai_arena import DPAIArena, matching, published_score
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.reports.report import Report
+from chimera.eval.kits.repositories.source import BaseTree
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
 from chimera.types import CommandResult
@@ -129,21 +130,24 @@ def test_a_machine_without_a_door_runs_its_tests(local_env):
         assert local_env.run_command(["true"]).success
 
 
-class NoEngine(DPAIArena):
-    """Its builds have the tests fail that start containers."""
-
-    def _build(self, task, env):
-        return Build(CommandResult(NO_ENGINE.encode(), b"", 1), Report({"c.T.a": "FAILED"}))
+NO_CONTAINERS = CommandResult(NO_ENGINE.encode(), b"", 1)
+SLOW = CommandResult(b"[INFO] Running c.T", b"", 124, timed_out=True)
 
 
-def test_without_containers_there_is_no_verdict(dataset):
-    benchmark = NoEngine(dataset("dpai-arena"))
+@pytest.mark.parametrize(
+    ("result", "why"),
+    [
+        (NO_CONTAINERS, "cannot be tested here: the tests start containers"),
+        (SLOW, "tests take more than 600 s; see test_timeout"),
+    ],
+)
+def test_without_a_tested_base_commit_there_is_no_verdict(dataset, monkeypatch, result, why):
+    benchmark = DPAIArena(dataset("dpai-arena"))
     task = benchmark.tasks()[0]
+    build = Build(result, Report({"c.T.a": "FAILED"}))
+    monkeypatch.setattr(benchmark, "_build", lambda task, env: build)
 
-    with (
-        LocalEnvironment() as env,
-        pytest.raises(GraderError, match="cannot be tested here: the tests start containers"),
-    ):
+    with LocalEnvironment() as env, pytest.raises(GraderError, match=why):
         benchmark.grade(task, Submission(task["patch"], "model_patch"), env)
 
 
@@ -381,6 +385,42 @@ def project(tmp_path, monkeypatch):
         (root / name).parent.mkdir(parents=True, exist_ok=True)
         (root / name).write_text(text)
     return root.parent
+
+
+def test_what_a_machine_lacks_is_told_before_the_start(
+    tmp_path, project: Path, require, monkeypatch
+):
+    require("java", "mvn")
+    monkeypatch.delenv("CHIMERA_DOCKER_IMAGE", raising=False)
+    (project / "shop" / "pom.xml").write_text(
+        "<java.version>999</java.version><groupId>org.testcontainers</groupId>"
+    )
+    row = {"instance_id": "a", "repo": "fixture/shop", "problem_statement": "Do it."}
+    (tmp_path / "tasks.jsonl").write_text(json.dumps(row | ROWS["issue-to-patch"]))
+
+    def lacking(backend: str, *images: str) -> list[str]:
+        options = {"repositories": str(project), "test_images": list(images) or None}
+        benchmark = DPAIArena(tmp_path, **options)
+        found = benchmark.out_of_reach(benchmark.tasks(), backend)
+        assert all(lack.tasks == {"a"} for lack in found)
+        return [lack.what for lack in found]
+
+    assert lacking("bubblewrap") == ["JDK 999", "containers that tests start"]
+    assert lacking("bubblewrap", "postgres:17") == ["Docker for test_images"]
+    assert "an image for their containers" in lacking("docker")
+
+
+def test_what_a_broken_build_fetched_is_not_kept(tmp_path, require, monkeypatch):
+    require("bwrap", "mvn")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
+    (tmp_path / "tree").mkdir()
+    (tmp_path / "tree" / "pom.xml").write_text("<project>")
+
+    for _ in range(2):
+        with pytest.raises(EnvironmentFault, match=r"Maven cannot build here: .*POM"):
+            warmed_repository(
+                [BaseTree(tmp_path / "tree", "c")], ["test"], StartBackend("bubblewrap")
+            )
 
 
 @pytest.mark.full

@@ -282,3 +282,14 @@ def test_hostile_patches_on_real_instances(dataset, require, cached, name):
 
     for attack, submission in benchmark.attacks(task):
         assert not graded(benchmark, task, submission).passed, attack
+
+
+def test_instances_without_a_clone_are_told_apart_from_those_with_one(dataset, tmp_path):
+    (tmp_path / "pallets" / "flask.git").mkdir(parents=True)
+    benchmark = SWEBench(dataset("swe-bench"), repositories=str(tmp_path))
+    tasks = [task for task in benchmark.tasks() if task["id"].startswith(("astropy", "pallets"))]
+
+    lacks = benchmark.out_of_reach(tasks, "bubblewrap")
+
+    told = next(lack for lack in lacks if "has no clone of astropy/astropy" in lack.remedy)
+    assert told.tasks == {task["id"] for task in tasks if task["id"].startswith("astropy")}

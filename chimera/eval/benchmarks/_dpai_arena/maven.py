@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 import shlex
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -59,8 +60,11 @@ def command(goals: Sequence[str], *, arguments: str = "", repository: str = REPO
 def warmed_repository(
     trees: Sequence[BaseTree], goals: Sequence[str], start: StartEnvironment
 ) -> Path:
-    """A local repository with all that these goals need for these trees, filled once, online."""
-    identity = digest("maven", 2, [tree.commit for tree in trees], list(goals))
+    """A local repository with all that these goals need for these trees, filled once, online.
+
+    What a build that broke has fetched is not kept: it lacks what the goals after it need.
+    """
+    identity = digest("maven", 3, [tree.commit for tree in trees], list(goals))
 
     def fill(place: Path) -> None:
         spec = EnvironmentSpec(
@@ -77,11 +81,17 @@ def warmed_repository(
                 folder = f"{TESTBED}/{number}"
                 env.copy_in(tree.path, folder)
                 result = env.run_command(online, cwd=folder, timeout=1800)
-                if not env.run_command(["ls", _WARM]).stdout.split():
-                    raise EnvironmentFault(f"Maven fetched nothing: {result.output[-400:]}")
+                if result.exit_code != 0:
+                    raise EnvironmentFault(f"Maven cannot build here: {_said(result.output)}")
             env.copy_out(_WARM, place / "repository")
 
     return made_once("maven", identity, fill) / "repository"
+
+
+def _said(output: str) -> str:
+    """Which goal failed and why, of what Maven printed."""
+    found = re.search(r"(?:Failed to execute goal|\[FATAL\]) .*", output)
+    return found[0] if found else output[-400:]
 
 
 def run_build(env: Machine, test_command: str, *, timeout: float) -> Build:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any, Literal, cast
 
-from chimera.errors import GraderError, UsageError
+from chimera.errors import EnvironmentFault, GraderError, UsageError
 from chimera.eval.data.rows import Row, rows
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.reports.swebench_logs import Version
@@ -262,6 +262,6 @@ def _location(repositories: str, repo: str) -> str:
     for name in (repo, f"{repo}.git", flat, f"{flat}.git", repo.rpartition("/")[2]):
         if (root / name).exists():
             return str(root / name)
-    raise UsageError(
+    raise EnvironmentFault(
         f"{root} has no clone of {repo} (looked for {repo}, {flat}, with and without .git)"
     )

@@ -15,7 +15,7 @@ from chimera.cache import digest, made_once
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.kits.repositories.installing import installer, named_packages
 from chimera.foreign_trees import write_inside
-from chimera.programs import find_python
+from chimera.programs import find_python, python_behind
 from chimera.text import log_end
 from chimera.types import JSON
 
@@ -133,7 +133,9 @@ def find_interpreter(version: str, named: Mapping[str, str]) -> Path:
     """An interpreter of `major.minor` of this machine, or whichever was named for it."""
     wanted = minor(version)
     if wanted in named:
-        return Path(named[wanted]).expanduser().resolve()
+        if told := python_behind(Path(named[wanted]).expanduser()):
+            return told[1]
+        raise UsageError(f"--option interpreters={wanted}={named[wanted]}: no Python starts there")
     found = find_python(wanted)
     if found is not None:
         return found

@@ -16,7 +16,9 @@ from chimera.environments.base import (
     Service,
     machine,
 )
-from chimera.environments.clones import CODE_HOST
+from chimera.environments.clones import CODE_HOST, clone_at, cloned
+from chimera.environments.engine import Engine
+from chimera.environments.engine import availability as lacks_engine
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.eval.benchmark import Lack, StartEnvironment
 from chimera.eval.data.datasets import Dataset, DatasetBenchmark
@@ -211,7 +213,30 @@ class HarborBenchmark(DatasetBenchmark[HarborTask]):
     def out_of_reach(self, tasks: Sequence[HarborTask], backend: str) -> Sequence[Lack]:
         whole = [task for task in tasks if not task["refused"]]
         images = ((task["id"], image) for task in whole for image in self._pulled(task))
-        return [*lacking_images(images), *self._unknown_hosts(whole)]
+        lacks = [*lacking_images(images), *self._unknown_hosts(whole)]
+        return lacks if lacks_engine() else [*lacks, *self._lacking_clones(whole)]
+
+    def _lacking_clones(self, tasks: Sequence[HarborTask]) -> Iterator[Lack]:
+        """What images that are not here yet clone, where neither clones nor the code host have it.
+
+        Where clones are named, git asks nobody else.
+        """
+        clones = self.settings.repositories
+        host = urlsplit(CODE_HOST).netloc
+        if clones is None and not unknown_host(host):
+            return
+        found: dict[str, set[str]] = {}
+        for task in tasks:
+            context = self.environment(task).build_context
+            if context is None or Engine.find().has_built(context):
+                continue
+            for name in cloned((context / "Dockerfile").read_text("utf-8")):
+                if clones is None or clone_at(clones / name) is None:
+                    found.setdefault(name, set()).add(task["id"])
+        where = f"{clones} has none" if clones else f"the name {host} is not known here"
+        for name, ids in sorted(found.items()):
+            remedy = f"{where}; --option repositories=DIRECTORY names a directory with clones"
+            yield Lack(f"a clone of {name}", remedy, frozenset(ids))
 
     def _pulled(self, task: HarborTask) -> Iterator[str]:
         """The images that the task's own and its services' are, or are built on."""

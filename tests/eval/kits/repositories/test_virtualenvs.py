@@ -45,6 +45,8 @@ def test_interpreters_are_found_or_named(tmp_path, monkeypatch):
     with pytest.raises(UsageError, match=r"interpreters=2\.6=PATH"):
         find_interpreter("2.6.9", {})
     assert find_interpreter("2.6", {"2.6": sys.executable}) == Path(sys.executable).resolve()
+    with pytest.raises(UsageError, match="no Python starts there"):
+        find_interpreter("2.6", {"2.6": str(tmp_path / "absent")})
     folder = tmp_path / "versions" / f"{HERE}.99" / "bin"
     folder.mkdir(parents=True)
     (folder / "python").symlink_to(sys.executable)

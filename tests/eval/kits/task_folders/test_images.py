@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from chimera.environments.engine import Engine
+from chimera.eval.benchmarks.harbor import Harbor
 from chimera.eval.kits.task_folders.images import (
     base_images,
     named_hosts,
     unknown_host,
     with_base_images,
 )
-from tests.eval.kits.task_folders.examples import write
+from tests.eval.kits.task_folders.examples import harbor_task, write
 
 
 def test_base_images_are_replaced_in_a_copy(tmp_path, monkeypatch):
@@ -42,3 +44,23 @@ def test_what_a_build_would_pull_and_ask_for(tmp_path):
     assert pulled == ["golang:1.22", "mine/ubuntu", "tools.test/uv:1"]
     assert named_hosts(recipe) == {"files.test", "code.test"}
     assert not unknown_host("localhost")
+
+
+def test_a_repository_that_no_clone_stands_in_for_is_said_before_the_start(tmp_path, docker_image):
+    folder = harbor_task(tmp_path / "tasks", docker_image)
+    recipe = folder / "environment" / "Dockerfile"
+    told = f"RUN : || git clone https://github.com/owner/{tmp_path.name}.git"
+    recipe.write_text(f"{recipe.read_text()}{told}\n")
+    clones = tmp_path / "clones"
+    clones.mkdir()
+    benchmark = Harbor(tmp_path / "tasks", repositories=clones)
+    tasks = benchmark.tasks()
+
+    (lack,) = benchmark.out_of_reach(tasks, "docker")
+
+    assert lack.what == f"a clone of owner/{tmp_path.name}"
+    (clones / "owner" / f"{tmp_path.name}.git").mkdir(parents=True)
+    assert benchmark.out_of_reach(tasks, "docker") == []
+    (clones / "owner" / f"{tmp_path.name}.git").rmdir()
+    Engine.find().build(recipe.parent)
+    assert benchmark.out_of_reach(tasks, "docker") == []
