@@ -79,7 +79,7 @@ class Line:
             return self._connection.recv()
         except (EOFError, OSError) as error:
             raise EOFError from error
-        except Exception as error:  # noqa: BLE001 - values unpickle themselves, in any way
+        except Exception as error:
             raise EOFError(f"what it said cannot be read: {fault(error)}") from error
 
 
