@@ -38,7 +38,7 @@ _ANSWER_HEADING = re.compile(
     rf"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>{_DISPLAYED}|\S.*)$",
     re.IGNORECASE | re.MULTILINE,
 )
-#: The same without a sign of a heading, where a line or a displayed formula after it ends the reply.
+#: The same without a sign of a heading, where one line or a displayed formula then ends the reply.
 _LAST_HEADING = re.compile(
     r"^[ \t*_]*(?:the[ \t]+)?(?:final[ \t]+)?answer[ \t*_:：]*\n\s*+"
     rf"({_DISPLAYED}|\S[^\n]*)\s*\Z",
