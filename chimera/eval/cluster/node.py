@@ -185,6 +185,7 @@ class Node:
             attempts=self._attempts,
             digest=job.digest,
             prior=job.prior,
+            journals=job.journals,
             equal=self._equal,
         )
 

@@ -169,6 +169,47 @@ def test_a_record_that_cannot_travel_is_an_error_of_its_trial(
     assert why in next(record.why for record in result.results if record.task_id == "t1")
 
 
+KEEPER = """
+import os
+from chimera.agents.base import BaseAgent
+from chimera.providers.journal import JournaledCall
+from chimera.providers.meter import CallRecord, current_meter
+from chimera.types import AgentResult, Usage
+
+
+class Keeper(BaseAgent):
+    name = "keeper"
+
+    def identity(self):
+        return {"agent": "keeper"}
+
+    def run(self, prompt, env):
+        journal = current_meter().journal
+        if journal.take("paid") is None:
+            journal.add(JournaledCall("paid", b"", CallRecord("m", Usage(), 0.0, 0.0, 0.0)))
+            os.kill(os.getpid(), 9)
+        return AgentResult(prompt)
+"""
+
+
+def test_calls_of_a_trial_whose_process_was_killed_are_not_paid_again(waits: Path):
+    """As those of a run that was killed: a coding agent's replies are beside its file."""
+    file = waits.parent / "keeper_of_tests.py"
+    file.write_text(KEEPER)
+    run = Nodes(
+        RunSettings(
+            benchmark=f"{waits}:Waits",
+            agent=f"{file}:Keeper",
+            option=("count=2",),
+            environment="none",
+            concurrency=2,
+        )
+    )
+
+    assert set(outcomes(run.run()).values()) == {"passed"}
+    assert not list(Path("runs").glob("*.calls"))
+
+
 class Killer(Nodes):
     """Kills a node process whenever so many nodes have joined."""
 
