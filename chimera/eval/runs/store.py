@@ -794,6 +794,13 @@ def _without_trajectory(record: TrialRecord, _: Exception | None) -> TrialRecord
     return storable_value(replace(record, trajectory=()))
 
 
+def _failed_without_content(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    """An answer cannot make an error of its failure by a form that cannot be stored."""
+    if record.verdict is None or record.verdict.passed:
+        return _without_verdict(record, fault)
+    return storable_value(replace(record, submission=None, trajectory=()))
+
+
 def _without_verdict(record: TrialRecord, fault: Exception | None) -> TrialRecord:
     """The answer stays: it is paid for, and can be graded again."""
     why = storable(f"the trial cannot be stored: {type(fault).__name__}: {fault}")
@@ -811,7 +818,8 @@ def _without_costs(record: TrialRecord, fault: Exception | None) -> TrialRecord:
 
 #: What is stored of a record: the first of these that can be.
 FORMS = (
-    _as_it_is, _cleaned, _without_trajectory, _without_verdict, _without_content, _without_costs
+    _as_it_is, _cleaned, _without_trajectory, _failed_without_content, _without_verdict,
+    _without_content, _without_costs,
 )  # fmt: skip
 
 

@@ -135,6 +135,17 @@ def test_what_an_agent_did_on_its_way_costs_no_verdict(store, odd):
     assert store.record("t/1", 2) == replace(RECORD, trajectory=())
 
 
+def test_a_failure_whose_answer_cannot_be_stored_stays_one(store):
+    failed = replace(
+        RECORD, verdict=Verdict(False, "no"), submission=Submission(data={"x": NESTED})
+    )
+
+    stored = store.write(failed)
+
+    assert (stored.status, stored.why, stored.submission) == ("failed", "no", None)
+    assert store.record("t/1", 2) == stored
+
+
 def test_lone_surrogates_are_replaced_and_nothing_else_is(store):
     odd = "a\x00\x1b[31m\u202e\r\n\U0001f600"
     stored = store.write(
