@@ -17,7 +17,7 @@ from chimera.errors import AgentError, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.data.predictions import read_predictions
 from chimera.eval.trial import Submitter
-from chimera.eval.values import Submission
+from chimera.eval.values import Submission, content_digest
 from chimera.types import JSON, AgentResult
 
 #: Every name that goes in an agent's place, with what it is for.
@@ -93,7 +93,7 @@ class Stored(Submitter):
         return self.submission
 
     def identity(self) -> JSON:
-        return {"stored": self.submission}
+        return {"stored": content_digest(self.submission)}
 
 
 def create_submitter(name: str, options: Mapping[str, str]) -> Submitter | NopAgent:

@@ -19,6 +19,8 @@ from chimera.gateway.forwarder import CHUNK, HEADER, MOST_CONNECTIONS
 
 SOURCE = Path(forwarder.__file__)
 SHOWN_CHARACTERS = 500
+#: With those whose client has gone, and whose call has not ended.
+MOST_SERVED = 4 * MOST_CONNECTIONS
 
 
 class Tunnel:
@@ -33,6 +35,7 @@ class Tunnel:
         self._serve = serve
         self.connections: dict[int, socket.socket] = {}
         self._lock = threading.Lock()
+        self._room = threading.Semaphore(MOST_SERVED)
         source = SOURCE.read_text(encoding="utf-8")
         self._process: Process = env.open_process([*python, "-c", source], cwd="/")
         assert self._process.stdin is not None
@@ -90,13 +93,19 @@ class Tunnel:
             self._drop(number)
 
     def _open(self, number: int) -> None:
-        if len(self.connections) >= MOST_CONNECTIONS:
+        if len(self.connections) >= MOST_CONNECTIONS or not self._room.acquire(blocking=False):
             self._write(number, b"C")
             return
         ours, theirs = socket.socketpair()
         self.connections[number] = ours
-        threading.Thread(target=self._serve, args=(theirs,), daemon=True).start()
+        threading.Thread(target=self._attend, args=(theirs,), daemon=True).start()
         threading.Thread(target=self._pump, args=(number, ours), daemon=True).start()
+
+    def _attend(self, connection: socket.socket) -> None:
+        try:
+            self._serve(connection)
+        finally:
+            self._room.release()
 
     def _pump(self, number: int, ours: socket.socket) -> None:
         """Carry what the server writes to the client inside."""

@@ -12,7 +12,8 @@ from chimera.environments import Environment
 from chimera.environments.none import NoEnvironment
 from chimera.errors import AgentError, UsageError
 from chimera.eval.benchmark import Benchmark
-from chimera.eval.submitters import SUBMITTERS, create_submitter
+from chimera.eval.runs.database import encode
+from chimera.eval.submitters import SUBMITTERS, Stored, create_submitter
 from chimera.eval.trial import Submitter
 from chimera.eval.values import Submission, Task
 from chimera.types import AgentResult
@@ -87,3 +88,14 @@ def test_only_those_that_know_answers_hand_in_themselves(tmp_path: Path):
         "oracle",
         "replay",
     ]
+
+
+def test_a_stored_answer_is_named_by_its_digest_however_deep_or_long_it_is() -> None:
+    """The first of a prediction file stands in the run's manifest, which has bounds."""
+    deep: list[object] = []
+    for _ in range(300):
+        deep = [deep]
+    found = [Stored(Submission(data={"x": each})).identity() for each in (deep, [], "x" * 10**7)]
+
+    assert all(len(encode(each)) < 100 for each in found)
+    assert len({str(each) for each in found}) == 3

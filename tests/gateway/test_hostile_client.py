@@ -16,7 +16,7 @@ from chimera.environments import EnvironmentSpec, start_environment
 from chimera.gateway import recording, server
 from chimera.gateway.forwarder import HEADER
 from chimera.gateway.recording import Recording
-from chimera.gateway.tunnel import Tunnel
+from chimera.gateway.tunnel import MOST_SERVED, Tunnel
 from chimera.providers.journal import Journal, JournaledCall, conversation_key
 from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, CallRecord, Meter, TrialLimits
@@ -460,6 +460,39 @@ def test_a_number_of_a_connection_can_be_used_again():
             assert len(tunnel.connections) == 40
         finally:
             tunnel.close()
+
+
+def test_calls_that_are_left_behind_are_bounded_too():
+    """Each has a thread of the host's until its service answers."""
+    frames = [
+        HEADER.pack(number, kind, len(data)) + data
+        for number in range(1, 1001)
+        for kind, data in ((b"O", b""), (b"D", b"x"), (b"C", b""))
+    ]
+    program = (
+        f"import os, time\nos.write(1, {HEADER.pack(0, b'O', 1) + b'9'!r})\n"
+        f"import sys\nsys.stdout.buffer.write({b''.join(frames)!r})\nsys.stdout.flush()\n"
+        "time.sleep(60)"
+    )
+    under_way, most, answered = 0, 0, threading.Event()
+
+    def serve(connection: Any) -> None:
+        nonlocal under_way, most
+        under_way += 1
+        most = max(most, under_way)
+        with connection:
+            answered.wait(20)
+        under_way -= 1
+
+    with start_environment("local", EnvironmentSpec(needs=frozenset({"commands"}))) as env:
+        tunnel = Tunnel(env, ["python3", "-c", program], serve)
+        try:
+            time.sleep(3)  # no sign is given of what is refused
+        finally:
+            answered.set()
+            tunnel.close()
+
+    assert 0 < most <= MOST_SERVED
 
 
 def test_the_very_same_question_is_answered_first(tmp_path):

@@ -329,6 +329,8 @@ def test_a_half_float_does_not_equal_its_neighbours():
         ("[numpy.complex64(16777216)]", "[16777216]", "[16777217]"),
         ("numpy.float64(10**54)", "1e54", "10**54 + 1"),
         ("numpy.array([2.0**53])", "2**53", "2**53 + 1"),
+        ("numpy.array([[1e54]])", "[[int(1e54)]]", "[[10**54 + 1]]"),
+        ("numpy.longdouble('inf')", "float('inf')", "10**400"),
         ("numpy.int64(2**53 + 1)", "2**53 + 1", "2.0**53"),
         ("numpy.longdouble(2**64)", "2**64", "2**64 + 1"),
         ("numpy.str_('a\\0')", "'a\\0'", "'a'"),
@@ -340,6 +342,27 @@ def test_numpys_numbers_equal_no_neighbours(value, right, wrong):
 
     assert run_tests(program, f"assert f() == {right}", packages=("numpy",)).passed
     assert not run_tests(program, f"assert f() == {wrong}", packages=("numpy",)).passed
+
+
+@pytest.mark.parametrize(
+    "holds",
+    [
+        "list(f([1e54, 1])) == [int(1e54), 1]",
+        "list(f([1e54, 1])) != [10**54 + 1, 1]",
+        "numpy.allclose(f([6.02e23, numpy.inf]), [6.02e23, numpy.inf])",
+        "numpy.array_equal(f([2**53, numpy.nan]), [2**53, numpy.nan], equal_nan=True)",
+        "(f([[1e20, 4]]) > 5).tolist() == [[True, False]]",
+        "numpy.sqrt(f([1e20, 4]))[1] == 2 and f([1e20, 4]).sum() > 1e19",
+        "f(f([1e20, numpy.inf])).tolist() == [1e20, numpy.inf]",
+        "numpy.longdouble('inf') > 5 and f(numpy.longdouble('inf')).size == 1",
+    ],
+)
+def test_numpy_reckons_with_large_numbers_of_an_answer(holds):
+    pytest.importorskip("numpy")
+    program = "import numpy\ndef f(x):\n    numpy.sqrt(x)\n    return numpy.array(x)"
+
+    result = run_tests(program, f"import numpy\nassert {holds}", packages=("numpy",))
+    assert result.passed, result
 
 
 def test_what_is_told_of_a_failure_is_bounded():

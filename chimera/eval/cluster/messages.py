@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 from chimera.agents.base import Agent
@@ -36,6 +37,7 @@ class Job:
     digest: str
     prior: TrialRecord | None = None
     answer: Agent | Submitter | None = None  # None: the run's own agent
+    journals: Path | None = None  # where the node and the driver have the same files
 
 
 @dataclass(frozen=True, slots=True)

@@ -17,7 +17,7 @@ from typing import Any, Protocol
 from chimera import __version__
 from chimera.agents.base import Agent
 from chimera.environments import available
-from chimera.errors import BudgetExceeded, ChimeraError, UsageError, fault
+from chimera.errors import BudgetExceeded, ChimeraError, EnvironmentFault, UsageError, fault
 from chimera.eval.cluster.messages import (
     Checkpoint,
     Controlled,
@@ -36,6 +36,7 @@ from chimera.eval.data.datasets import DatasetBenchmark
 from chimera.eval.filed import ById
 from chimera.eval.harness import trials_at_once
 from chimera.eval.run import RunSettings, chosen_agent
+from chimera.eval.runs.store import FORMS
 from chimera.eval.trial import (
     EqualAnswers,
     StartBackend,
@@ -147,7 +148,19 @@ class Node:
             record = self._controls.run(self._spec(job), checkpoint=partial(self._checkpoint, job))
         except BaseException as error:  # noqa: BLE001 - a trial that is not told of is waited for
             record = unfinished(job, TrialError("cluster", f"the node's own code: {fault(error)}"))
-        self._desk.post(Done(self._name, job.number, _without_keys(record)))
+        self._tell(job, record)
+
+    def _tell(self, job: Job, record: TrialRecord) -> None:
+        """What of a record cannot travel is told as what cannot be stored: a trial that is not told
+        of is waited for."""
+        fault: Exception | None = None
+        for form in FORMS:
+            try:
+                done = Done(self._name, job.number, _without_keys(form(record, fault)))
+                return self._desk.post(done)
+            except Exception as error:  # noqa: BLE001 - values pickle themselves, in any way
+                fault = error
+        raise EnvironmentFault(f"the driver cannot be told of a trial: {fault}")
 
     def _checkpoint(self, job: Job, record: TrialRecord) -> None:
         self._desk.post(Checkpoint(self._name, job.number, _without_keys(record)))
@@ -172,6 +185,7 @@ class Node:
             attempts=self._attempts,
             digest=job.digest,
             prior=job.prior,
+            journals=job.journals,
             equal=self._equal,
         )
 

@@ -18,7 +18,7 @@ from dataclasses import dataclass, field
 from multiprocessing.connection import Connection
 from socket import socketpair
 
-from chimera.errors import EnvironmentFault
+from chimera.errors import EnvironmentFault, fault
 from chimera.eval.cluster.messages import (
     Job,
     Joined,
@@ -77,8 +77,10 @@ class Line:
     def hear(self) -> object:
         try:
             return self._connection.recv()
-        except OSError as error:
-            raise EOFError("nobody is at the other end") from error
+        except (EOFError, OSError) as error:
+            raise EOFError from error
+        except Exception as error:
+            raise EOFError(f"what it said cannot be read: {fault(error)}") from error
 
 
 # The driver's side
@@ -191,9 +193,11 @@ class ProcessCarrier:
         try:
             while not isinstance(message := node.line.hear(), Closed):
                 self._take(name, node, message)
-        except EOFError:
+        except EOFError as error:
             if not self._ended:
-                why = f"its process ended: {_told(node.process.wait())}"
+                node.process.kill()  # which has ended, unless what it said cannot be read
+                code = node.process.wait()
+                why = str(error) or f"its process ended: {_told(code)}"
                 self._events.put((Lost(name, why), None))
         node.closed.set()
 

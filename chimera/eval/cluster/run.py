@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import os
 from collections.abc import Callable
-from dataclasses import asdict
+from dataclasses import asdict, replace
 from functools import partial
 from pathlib import Path
 
@@ -58,7 +58,8 @@ def on_nodes(
     address = cluster_address(on) if processes is None else None
 
     def make_job(number: int, spec: TrialSpec) -> Job:
-        return job_of(number, spec, prepared.agent, stored=stored)
+        job = job_of(number, spec, prepared.agent, stored=stored)
+        return job if processes is None else replace(job, journals=spec.journals)
 
     def make(surroundings: Surroundings, trials: int) -> Fleet:
         carrier: Callable[[Setup], Carrier]

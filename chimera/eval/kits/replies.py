@@ -26,19 +26,28 @@ DIFF_FENCES = frozenset({"diff", "patch", "udiff"})
 _FENCE = re.compile(r"^(?P<indent>[ \t]*)(?P<ticks>`{3,}+|~{3,}+)[ \t]*+(?P<info>[^`\n]*)$")
 _ENDS = re.compile(r"\r\n?|\n")  # `splitlines` knows others, which are characters in code
 _BOX = re.compile(r"\\(?:boxed|fbox)\s*\{")
+#: A box as some models write it, which reaches to the end of its line or its formula.
+_UNBRACED_BOX = re.compile(r"\\(?:boxed|fbox)[ \t]++([^\s{$][^$\n]*)")
 _BRACE = re.compile(r"\\.|[{}]", re.DOTALL)
+_DISPLAYED = r"\$\$[^$]++\$\$|\\\[(?:[^\\]|\\(?![\[\]]))++\\\]"
 _ANSWER_LINE = re.compile(
     r"^[ \t*_#>`\-]*(?:the\s+)?(?:final\s+)?answer[ \t*_]*[:：][ \t*_`]*"
     r"(?P<answer>[^\s*_`].*)$",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_HEADING = re.compile(
-    r"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>\S.*)$",
+    rf"^#+[ \t*_]*(?:final[ \t]+)?answer[ \t*_:]*\n\s*(?P<answer>{_DISPLAYED}|\S.*)$",
+    re.IGNORECASE | re.MULTILINE,
+)
+#: The same without a sign of a heading, where one line or a displayed formula then ends the reply.
+_LAST_HEADING = re.compile(
+    r"^[ \t*_]*(?:the[ \t]+)?(?:final[ \t]+)?answer[ \t*_:：]*\n\s*+"
+    rf"({_DISPLAYED}|\S[^\n]*)\s*\Z",
     re.IGNORECASE | re.MULTILINE,
 )
 _ANSWER_SENTENCE = re.compile(
     r"answer\s++is\s*+:?+\s*+("
-    r"(?:\$\$[^$]++\$\$|\\\[(?:[^\\]|\\(?![\[\]]))++\\\]"
+    rf"(?:{_DISPLAYED}"
     r"|\$[^$\n]++\$|\\\((?:[^\\\n]|\\(?![()]))++\\\)|\*\*(?:[^*\n]|\*(?!\*))++\*\*)"
     r"(?=\.?\s*$|\.\s)"
     r"|[^\n](?:[^\n.]|\.(?=\S))*+|)",
@@ -301,8 +310,12 @@ def _lines(text: str) -> list[str]:
 
 
 def boxed_answers(text: str) -> list[str]:
-    r"""The contents of every brace-balanced `\boxed{…}` (or `\fbox{…}`), outermost ones only."""
-    return [content for _, content in _boxes(text)]
+    r"""The contents of every brace-balanced `\boxed{…}` (or `\fbox{…}`), outermost ones only.
+
+    Where there is none, what follows a `\boxed ` without braces.
+    """
+    boxes = [content for _, content in _boxes(text)]
+    return boxes or _UNBRACED_BOX.findall(text)
 
 
 def _boxes(text: str) -> list[tuple[int, str]]:
@@ -339,9 +352,20 @@ def final_answer(reply: str) -> str | None:
     if boxed and (not marked or boxed[-1][0] >= max(marked)[0] or _boxes_of(max(marked)[1])):
         return boxed[-1][1].strip()
     if marked:
-        return _undelimited(_hoped(max(marked)[1]))
-    said = _ANSWER_SENTENCE.findall(text)
-    return _undelimited(said[-1]) if said else None
+        stated = _hoped(max(marked)[1])
+        said = _ANSWER_SENTENCE.findall(stated)
+        return _undelimited(said[-1] if said else stated)
+    return _unmarked(text)
+
+
+def _unmarked(text: str) -> str | None:
+    """The answer where no box with braces, line or heading marks it: what is said last."""
+    found = [
+        (match.start(), _undelimited(match[group]))
+        for pattern, group in ((_ANSWER_SENTENCE, 1), (_LAST_HEADING, 1), (_UNBRACED_BOX, 1))
+        for match in pattern.finditer(text)
+    ]
+    return max(found)[1] if found else None
 
 
 def _boxes_of(text: str) -> bool:
@@ -356,7 +380,8 @@ def _hoped(answer: str) -> str:
 
 
 _DELIMITERS = (
-    ("**", "**"), ("*", "*"), ("`", "`"), ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]")
+    ("**", "**"), ("*", "*"), ("__", "__"), ("`", "`"),
+    ("$$", "$$"), ("$", "$"), (r"\(", r"\)"), (r"\[", r"\]"),
 )  # fmt: skip
 
 
@@ -367,6 +392,9 @@ def _undelimited(answer: str) -> str:
         inner = answer.removeprefix(left).removesuffix(right)
         if len(answer) - len(inner) == len(left) + len(right) and left not in inner:
             return _undelimited(inner)
+    for emphasis in ("**", "__", "*"):  # of the whole sentence
+        if answer.endswith(emphasis) and emphasis not in answer.removesuffix(emphasis):
+            return _undelimited(answer.removesuffix(emphasis))
     return answer
 
 

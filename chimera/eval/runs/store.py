@@ -310,11 +310,11 @@ class RunStore:
     def write(self, record: TrialRecord) -> TrialRecord:
         """Store a trial in one transaction; an earlier record of it is replaced.
 
-        Returned is what is stored: the record, the same without lone surrogates, or, where it
-        cannot be stored either, an error that says why.
+        Returned is what is stored: the record, the same without lone surrogates, without what its
+        agent did on the way, or, where it cannot be stored either, an error that says why.
         """
         fault: Exception | None = None
-        for form in (_as_it_is, _cleaned, _without_verdict, _without_content, _without_costs):
+        for form in FORMS:
             try:
                 stored = form(record, fault)
                 self._write(stored)
@@ -789,6 +789,18 @@ def _cleaned(record: TrialRecord, _: Exception | None) -> TrialRecord:
     return storable_value(record)
 
 
+def _without_trajectory(record: TrialRecord, _: Exception | None) -> TrialRecord:
+    """What an agent did on its way decides nothing, and cannot cost a verdict."""
+    return storable_value(replace(record, trajectory=()))
+
+
+def _failed_without_content(record: TrialRecord, fault: Exception | None) -> TrialRecord:
+    """An answer cannot make an error of its failure by a form that cannot be stored."""
+    if record.verdict is None or record.verdict.passed:
+        return _without_verdict(record, fault)
+    return storable_value(replace(record, submission=None, trajectory=()))
+
+
 def _without_verdict(record: TrialRecord, fault: Exception | None) -> TrialRecord:
     """The answer stays: it is paid for, and can be graded again."""
     why = storable(f"the trial cannot be stored: {type(fault).__name__}: {fault}")
@@ -802,6 +814,13 @@ def _without_content(record: TrialRecord, fault: Exception | None) -> TrialRecor
 
 def _without_costs(record: TrialRecord, fault: Exception | None) -> TrialRecord:
     return _without_content(TrialRecord(record.task_id, record.sample, record.digest), fault)
+
+
+#: What is stored of a record: the first of these that can be.
+FORMS = (
+    _as_it_is, _cleaned, _without_trajectory, _failed_without_content, _without_verdict,
+    _without_content, _without_costs,
+)  # fmt: skip
 
 
 def _continues(record: TrialRecord, checkpoint: TrialRecord) -> bool:

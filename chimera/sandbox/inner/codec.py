@@ -8,8 +8,10 @@ is ever unpickled or evaluated; a value that is not plain goes to `export`, whic
 
 from __future__ import annotations
 
+import functools
 import json
 import json.encoder
+import operator
 import re
 from collections import Counter, OrderedDict, deque
 from collections.abc import Callable, Iterable
@@ -286,28 +288,71 @@ def _numpy(decoder: Decoder, payload: Any) -> Any:
     if array.dtype.kind == "U":
         array.tolist()  # refuses what is no text
     if array.dtype.kind in "iufc":
-        array = _exact(numpy, array)
+        array = _widened(numpy, array)
     return array[()] if scalar is True and not shape else array
 
 
-def _exact(numpy: Any, array: Any) -> Any:
+def _widened(numpy: Any, array: Any) -> Any:
     """The same numbers, which equal no others: numpy compares with Python's numbers in its own
     width, where they equal their neighbours. Narrow ones are widened, and where one is beyond what
-    doubles count, all are Python's own."""
+    doubles count, all are compared and taken out as Python's own. numpy reckons with them as ever.
+    """
     if array.dtype.kind in "fc":
         wide = numpy.float64 if array.dtype.kind == "f" else numpy.complex128
         array = array.astype(numpy.result_type(array, wide))
-    if not any(((part >= COUNTED) | (part <= -COUNTED)).any() for part in (array.real, array.imag)):
+    if not any(_uncounted(numpy, part).any() for part in (array.real, array.imag)):
         return array
-    exact = array.astype(object)
-    for place, each in enumerate(exact.flat):
-        if isinstance(each, numpy.longdouble) and numpy.isfinite(each):
-            from fractions import Fraction
+    return array.view(_exact_array(numpy))
 
-            exact.flat[place] = Fraction(*each.as_integer_ratio())
-        elif isinstance(each, numpy.generic):
-            exact.flat[place] = complex(each)
-    return exact
+
+def _uncounted(numpy: Any, part: Any) -> Any:
+    return numpy.isfinite(part) & ((part >= COUNTED) | (part <= -COUNTED))
+
+
+@functools.cache
+def _exact_array(numpy: Any) -> Any:
+    def exact(values: Any) -> Any:
+        """The same, with Python's numbers for numpy's."""
+        if not isinstance(values, numpy.ndarray):
+            return _exact(numpy, values)
+        found = numpy.empty(values.shape, dtype=object)
+        found.flat = [_exact(numpy, each) for each in numpy.asarray(values).flat]
+        return found
+
+    def compared(operation: Callable[[Any, Any], Any]) -> Callable[[Any, Any], Any]:
+        def compare(self: Any, other: Any) -> Any:
+            found = operation(exact(self), exact(other))
+            return found.astype(bool) if isinstance(found, numpy.ndarray) else found
+
+        return compare
+
+    def item(self: Any, place: Any) -> Any:
+        found = numpy.ndarray.__getitem__(self, place)
+        return found if isinstance(found, numpy.ndarray) else exact(found)
+
+    def iterate(self: Any) -> Iterable[Any]:
+        return (self[place] for place in range(len(self)))
+
+    names = ("__eq__", "__ne__", "__lt__", "__le__", "__gt__", "__ge__")
+    comparisons = {name: compared(getattr(operator, name)) for name in names}
+    others = {"__getitem__": item, "__iter__": iterate, "__hash__": None}
+    return type("ndarray", (numpy.ndarray,), {**comparisons, **others, "__module__": "numpy"})
+
+
+def _exact(numpy: Any, number: Any) -> Any:
+    """A number of numpy's as one of Python's; what is none stays as it is."""
+    if not isinstance(number, numpy.number):
+        return number
+    plain = number.item()
+    if isinstance(plain, numpy.complexfloating):
+        return complex(plain)
+    if not isinstance(plain, numpy.floating):
+        return plain
+    if not numpy.isfinite(plain):
+        return float(plain)
+    from fractions import Fraction
+
+    return Fraction(*plain.as_integer_ratio())
 
 
 READERS: dict[str, Callable[[Decoder, Any], Any]] = {

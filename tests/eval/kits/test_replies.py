@@ -171,3 +171,28 @@ def test_what_python_takes_for_no_end_of_a_line_stays_in_its_string(character: s
     code = f"def f(text):\n    return text.split('{character}')\n"
 
     assert extract.python_program(f"```python\n{code}```", entry_point="f") == code
+
+
+@pytest.mark.parametrize(
+    ("reply", "answer"),
+    [
+        (r"so \boxed 5", "5"),
+        (r"so $\boxed 52$ it is", "52"),
+        (r"The answer is \boxed 5", "5"),
+        (r"I had \boxed 4 first. The answer is 5.", "5"),
+        (r"\boxed{5}, not \boxed 4", "5"),
+        ("Answer:\n5", "5"),
+        ("Some text.\n\n**Final Answer**\n\n**5**\n", "5"),
+        ("Final answer:\n\\[\n5\n\\]", "5"),
+        ("# Answer\n\n\\[\n5\n\\]", "5"),
+        ("**Answer:**\n\nWe see 3.\nSo the answer is 5.", "5"),
+        ("Answer:\nThe answer is 5.", "5"),
+        ("The answer\nis hard to find.\nNo idea", "hard to find"),
+        ("**The answer is 5**", "5"),
+        ("**The answer is $5$.**", "5"),
+        ("The answer is __5__.", "5"),
+        ("**Final Answer:** The answer is 5", "5"),
+    ],
+)
+def test_answers_without_a_box_are_read_as_models_write_them(reply: str, answer: str) -> None:
+    assert extract.final_answer(reply) == answer

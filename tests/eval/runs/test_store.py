@@ -110,7 +110,6 @@ for _ in range(100_000):
         {"usage": Usage(2**70)},
         {"duration": float("nan")},
         {"started": "yesterday"},
-        {"trajectory": (object(),)},
         {"calls": (CallRecord("m", Usage(-1), 0.0, 0.0, 0.0),)},
         {"task_id": f"b{SURROGATE}", "stop_reason": object()},
     ],
@@ -126,6 +125,25 @@ def test_what_cannot_be_stored_is_stored_as_an_error(store, change):
     assert [record.status for record in store.records(whole=True)] == ["error"]
     store.write(RECORD)
     assert store.record("t/1", 2) == RECORD
+
+
+@pytest.mark.parametrize("odd", [object(), Step(Message("assistant", "x"), metadata={"x": NESTED})])
+def test_what_an_agent_did_on_its_way_costs_no_verdict(store, odd):
+    stored = store.write(replace(RECORD, trajectory=(odd,)))
+
+    assert stored.verdict == RECORD.verdict
+    assert store.record("t/1", 2) == replace(RECORD, trajectory=())
+
+
+def test_a_failure_whose_answer_cannot_be_stored_stays_one(store):
+    failed = replace(
+        RECORD, verdict=Verdict(False, "no"), submission=Submission(data={"x": NESTED})
+    )
+
+    stored = store.write(failed)
+
+    assert (stored.status, stored.why, stored.submission) == ("failed", "no", None)
+    assert store.record("t/1", 2) == stored
 
 
 def test_lone_surrogates_are_replaced_and_nothing_else_is(store):
