@@ -43,7 +43,8 @@ def machines() -> Iterator[Any]:
 
     monkey = pytest.MonkeyPatch()
     monkey.setenv("RAY_worker_niceness", "0")  # not behind all else that a machine does
-    made = Cluster()
+    # hooks for the end of a process are set in its main thread, and machines come back in another
+    made = Cluster(shutdown_at_exit=False)
     added(made, include_dashboard=False)
     yield made
     made.shutdown()
