@@ -134,7 +134,7 @@ class RayCarrier:
         self._events = queue.SimpleQueue()
         self._actors: dict[str, Any] = {}
         self._machines: dict[str, str] = {}  # a node's name by its machine's id
-        self._visits: dict[str, int] = {}
+        self._visits: dict[str, int] = {}  # by name: ids of machines may begin alike
         self._joined: set[str] = set()
         self._silent: dict[str, int] = {}  # nodes of a machine in a row that never joined
         self._growth = Growth(RESOURCES.get(setup.environment, "CPU"))
@@ -270,9 +270,9 @@ class RayCarrier:
     def _new_node(self, machine: dict[str, Any]) -> tuple[str, Any]:
         import ray
 
-        key = machine["NodeID"]
-        self._visits[key] = visit = self._visits.get(key, 0) + 1
-        name = _name(machine) + (f"-{visit}" if visit > 1 else "")
+        key, name = machine["NodeID"], _name(machine)
+        self._visits[name] = visit = self._visits.get(name, 0) + 1
+        name += f"-{visit}" if visit > 1 else ""
         actor = (
             ray.remote(NodeActor)
             .options(num_cpus=HELD, max_concurrency=8, max_restarts=0, scheduling_strategy=_on(key))
