@@ -79,7 +79,8 @@ def _config(
         "idle_timeout_minutes": idle_minutes,
         "provider": {"type": "fake_multinode", "gcs_address": address,
                      "disable_node_updaters": True,
-                     "disable_launch_config_check": True},
+                     "disable_launch_config_check": True,
+                     "use_node_id_as_ip": True},  # all of them have this machine's address
         "available_node_types": {**types, HEAD: head},
         "head_node_type": HEAD,
         **{f"{kind}_commands": [] for kind in (

@@ -310,7 +310,10 @@ def test_what_trials_have_running_ends_with_their_run(cluster: Any, waits: Path,
     pytest.fail(f"still there: {working(mark)}")
 
 
-def test_a_cluster_grows_by_machines_that_have_what_the_trials_need(waits: Path, docker_image: str):
+def test_a_cluster_grows_by_machines_that_have_what_the_trials_need(
+    waits: Path, docker_image: str, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setenv("CHIMERA_DOCKER_IMAGE", docker_image)  # the machines' own setting
     kinds = {"plain": {"CPU": 1}, "with-docker": {"CPU": 1, "chimera_docker": 1}}
     with growing_cluster(kinds) as address:
         process = started(waits, address, "-e", "docker", "--option", "count=6", seconds=1)
