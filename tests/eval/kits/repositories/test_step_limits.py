@@ -8,7 +8,7 @@ import sys
 import pytest
 
 from chimera.errors import EnvironmentFault
-from chimera.eval.kits.repositories import virtualenvs
+from chimera.eval.kits.repositories import installing, virtualenvs
 from chimera.eval.kits.repositories.checkout import PythonSetup
 from chimera.eval.kits.repositories.step_limits import seconds_for_step, step_limit
 
@@ -45,17 +45,18 @@ def test_a_repository_that_does_not_come_is_named(cache):
 
 
 def test_an_installation_that_does_not_end_is_no_missing_package(cache, monkeypatch):
-    monkeypatch.setattr(virtualenvs.subprocess, "run", _late_for_pip(subprocess.run))
+    for kind in (installing.Installer, installing.ConfinedInstaller):
+        monkeypatch.setattr(kind, "run", _late_for_packages(kind.run))
 
     with pytest.raises(EnvironmentFault, match=r"install.* did not end within 3 s"), step_limit(3):
         virtualenvs.virtual_environment(HERE, ["nothing==1.0"])
 
 
-def _late_for_pip(run):
-    def late(command, **settings):
+def _late_for_packages(run):
+    def late(self, command, *, timeout):
         if "install" in command:
-            raise subprocess.TimeoutExpired(command, settings["timeout"])
-        return run(command, **settings)
+            raise subprocess.TimeoutExpired(command, seconds_for_step(timeout))
+        return run(self, command, timeout=timeout)
 
     return late
 

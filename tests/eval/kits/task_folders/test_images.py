@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import secrets
+
 from chimera.environments.engine import Engine
 from chimera.eval.benchmarks.harbor import Harbor
 from chimera.eval.kits.task_folders.images import (
@@ -49,7 +51,8 @@ def test_what_a_build_would_pull_and_ask_for(tmp_path):
 def test_a_repository_that_no_clone_stands_in_for_is_said_before_the_start(tmp_path, docker_image):
     folder = harbor_task(tmp_path / "tasks", docker_image)
     recipe = folder / "environment" / "Dockerfile"
-    told = f"RUN : || git clone https://github.com/owner/{tmp_path.name}.git"
+    name = secrets.token_hex(8)  # no image of another run holds it
+    told = f"RUN : || git clone https://github.com/owner/{name}.git"
     recipe.write_text(f"{recipe.read_text()}{told}\n")
     clones = tmp_path / "clones"
     clones.mkdir()
@@ -58,9 +61,9 @@ def test_a_repository_that_no_clone_stands_in_for_is_said_before_the_start(tmp_p
 
     (lack,) = benchmark.out_of_reach(tasks, "docker")
 
-    assert lack.what == f"a clone of owner/{tmp_path.name}"
-    (clones / "owner" / f"{tmp_path.name}.git").mkdir(parents=True)
+    assert lack.what == f"a clone of owner/{name}"
+    (clones / "owner" / f"{name}.git").mkdir(parents=True)
     assert benchmark.out_of_reach(tasks, "docker") == []
-    (clones / "owner" / f"{tmp_path.name}.git").rmdir()
+    (clones / "owner" / f"{name}.git").rmdir()
     Engine.find().build(recipe.parent)
     assert benchmark.out_of_reach(tasks, "docker") == []
