@@ -24,7 +24,8 @@ class Setup:
     environment: str
     identity: dict[str, JSON]
     stored_answers: bool = False  # no agent runs: each job brings its answer
-    has_budget: bool = False
+    has_budget: bool = False  # calls are told to the driver, also where nothing limits them
+    limited: bool = False  # by an amount of money
 
 
 @dataclass(frozen=True, slots=True)

@@ -63,8 +63,8 @@ class Desk(Protocol):
 class DriverBudget(Budget):
     """The run's money, which the driver keeps."""
 
-    def __init__(self, node: str, desk: Desk) -> None:
-        super().__init__(float("inf"))
+    def __init__(self, node: str, desk: Desk, *, limited: bool) -> None:
+        super().__init__(float("inf") if limited else None)
         self._node, self._desk = node, desk
         self._numbers = itertools.count(1)
         self._open: dict[float, list[int]] = {}
@@ -89,7 +89,9 @@ class Node:
 
     def __init__(self, name: str, setup: Setup, desk: Desk) -> None:
         self._name, self._setup, self._desk = name, setup, desk
-        self._budget = DriverBudget(name, desk) if setup.has_budget else None
+        self._budget = (
+            DriverBudget(name, desk, limited=setup.limited) if setup.has_budget else None
+        )
         self._executor: ThreadExecutor[Job, None] | None = None
         self._ends = ExitStack()
 

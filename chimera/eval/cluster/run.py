@@ -77,7 +77,8 @@ def on_nodes(
             environment=prepared.environment,
             identity=node_identity(prepared.benchmark, None if stored else prepared.agent),
             stored_answers=stored,
-            has_budget=surroundings.budget is not None,
+            has_budget=(budget := surroundings.budget) is not None,
+            limited=budget is not None and budget.total is not None,
         )
         return Fleet(carrier(setup), surroundings, make_job, say)
 

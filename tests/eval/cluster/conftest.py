@@ -59,8 +59,15 @@ class Billed(ScriptedProvider):
 class Payer(BaseAgent):
     name = "payer"
 
-    def __init__(self, seconds: float = 0.01, bill: str = "", command: str = "", model: str = ""):
-        self.seconds, self.command = float(seconds), command
+    def __init__(
+        self,
+        seconds: float = 0.01,
+        bill: str = "",
+        command: str = "",
+        model: str = "",
+        priced: bool = True,
+    ):
+        self.seconds, self.command, self.priced = float(seconds), command, priced
         if bill:
             os.environ["BILL_OF_TESTS"] = bill
 
@@ -68,7 +75,9 @@ class Payer(BaseAgent):
         return {"agent": "payer"}
 
     def run(self, prompt, env):
-        provider = Billed(name="scripted/echo", model="echo", price_override=PRICE)
+        provider = Billed(
+            name="scripted/echo", model="echo", price_override=PRICE if self.priced else None
+        )
         reply = provider.complete([Message.user(prompt)], max_tokens=2)
         time.sleep(self.seconds)
         if self.command:

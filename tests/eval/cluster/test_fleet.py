@@ -51,7 +51,8 @@ class Cluster:
             asdict(self.prepared.settings),
             self.prepared.environment,
             identity | self.options.pop("other", {}),
-            has_budget=surroundings.budget is not None,
+            has_budget=(budget := surroundings.budget) is not None,
+            limited=budget is not None and budget.total is not None,
         )
         self.carrier = ThreadCarrier(setup, **self.options)
         agent = self.prepared.agent
@@ -124,6 +125,12 @@ def test_what_a_lost_node_may_have_spent_counts_as_spent(waits: Path):
     hear(Lost("node0", "its cable was cut"), Settle("node0", 1, 0.5))
 
     assert (budget.spent, budget.reserved) == (4.0, 0.0)
+
+
+def test_without_a_budget_no_price_is_needed(waits: Path):
+    result = Cluster(settings(waits, agent_option=("priced=false",))).run()
+
+    assert outcomes(result) == EXPECTED
 
 
 @pytest.mark.parametrize("dollars", [0.005, 0.09, 0.12])
