@@ -89,9 +89,7 @@ class Node:
 
     def __init__(self, name: str, setup: Setup, desk: Desk) -> None:
         self._name, self._setup, self._desk = name, setup, desk
-        self._budget = (
-            DriverBudget(name, desk, limited=setup.limited) if setup.has_budget else None
-        )
+        self._budget = DriverBudget(name, desk, limited=setup.limited) if setup.has_budget else None
         self._executor: ThreadExecutor[Job, None] | None = None
         self._ends = ExitStack()
 
