@@ -34,6 +34,8 @@ class BaseAgent(ABC):
 
     #: Whether it is of little use where no command can be run.
     needs_environment: bool = False
+    #: Whether it may ask through the gateway, which keeps replies until the trial is stored.
+    replies_are_kept: bool = True
 
     @abstractmethod
     def run(self, prompt: str, env: Environment) -> AgentResult: ...

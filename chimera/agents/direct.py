@@ -28,6 +28,7 @@ class DirectAgent(BaseAgent):
     system_prompt: str = ""
 
     name = "direct"
+    replies_are_kept = False
 
     def identity(self) -> dict[str, JSON]:
         """Everything of this agent that can change an outcome."""

@@ -302,7 +302,8 @@ class Harness:
 
     def _pending(self, plan: Plan, store: RunStore) -> Iterator[TrialSpec]:
         """What is left to do, made one at a time: a run's memory does not grow with its trials."""
-        start, journals = self._start(), _journals(store)
+        start = self._start()
+        journals = _journals(store) if as_agent(self._agent).replies_are_kept else None
         is_new = isinstance(plan, _Rounds) and store.is_new()  # which has each trial once
         equal = EqualAnswers() if self._benchmark.decided_by_answer else None
         for (task, sample, agent), trial_digest in self._digests(plan):

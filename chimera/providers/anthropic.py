@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -12,7 +11,7 @@ from chimera.providers.base import Provider, Request
 from chimera.providers.http import new_client
 from chimera.providers.openai import CONNECT_SECONDS
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import sdk_arguments, talk
+from chimera.providers.sdk import post, talk
 from chimera.providers.settings import merge
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
@@ -53,21 +52,17 @@ class AnthropicProvider(Provider):
 
     def start(self) -> None:
         """Load what the first call would, once and not in every trial's thread at once."""
-        _ = self._client().messages, self.price()
+        _ = self._client(), self.price()
 
     def _call(self, request: Request) -> Response:
         import anthropic
 
-        arguments, resource = self._arguments(request), self._client().messages
+        arguments, client = self._arguments(request), self._client()
 
-        def send() -> AbstractContextManager[Any]:
+        def send() -> bytes:
             connect = min(CONNECT_SECONDS, request.timeout)
             timeout = anthropic.Timeout(request.timeout, connect=connect)
-            insisted = {"messages": [], "max_tokens": arguments["max_tokens"]}
-            given = sdk_arguments(arguments, self._headers(arguments), **insisted)
-            create = resource.with_streaming_response.create
-            opened: AbstractContextManager[Any] = create(timeout=timeout, **given)
-            return opened
+            return post(client, "/v1/messages", arguments, self._headers(arguments), timeout)
 
         body = talk(anthropic, self.name, send, request.timeout)
         return messages.read_reply(self.name, body, request)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import threading
-from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from types import ModuleType
 from typing import Any, Literal
@@ -13,7 +12,7 @@ from chimera.errors import UsageError
 from chimera.providers.base import Provider, Request
 from chimera.providers.http import new_client
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import sdk_arguments, talk
+from chimera.providers.sdk import post, talk
 from chimera.providers.settings import merge
 from chimera.providers.wire import chat, responses
 from chimera.types import JSON, Response
@@ -60,8 +59,7 @@ class OpenAIProvider(Provider):
 
     def start(self) -> None:
         """Load what the first call would, once and not in every trial's thread at once."""
-        client = self._client()
-        _ = client.chat.completions, client.responses, self.price()
+        _ = self._client(), self.price()
 
     def wire(self, request: Request) -> ModuleType:
         """The wire format in which a request is sent."""
@@ -74,18 +72,11 @@ class OpenAIProvider(Provider):
         import openai
 
         arguments, wire, client = self._arguments(request), self.wire(request), self._client()
+        path = "/responses" if wire is responses else "/chat/completions"
 
-        def send() -> AbstractContextManager[Any]:
+        def send() -> bytes:
             timeout = openai.Timeout(request.timeout, connect=min(CONNECT_SECONDS, request.timeout))
-            headers = self.settings.headers
-            if wire is responses:
-                create = client.responses.with_streaming_response.create
-                given = sdk_arguments(arguments, headers)
-            else:
-                create = client.chat.completions.with_streaming_response.create
-                given = sdk_arguments(arguments, headers, messages=[])
-            opened: AbstractContextManager[Any] = create(timeout=timeout, **given)
-            return opened
+            return post(client, path, arguments, self.settings.headers, timeout)
 
         body = talk(openai, self.name, send, request.timeout)
         response: Response = wire.read_reply(self.name, body, request)
