@@ -30,6 +30,7 @@ EXTRAS = {
     "pyarrow": ("parquet", "Parquet files"),
     "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
     "kubernetes": ("kubernetes", "environments in a cluster's pods"),
+    "e2b": ("e2b", "environments in sandboxes of E2B"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }
