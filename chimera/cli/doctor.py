@@ -31,6 +31,7 @@ EXTRAS = {
     "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
     "kubernetes": ("kubernetes", "environments in a cluster's pods"),
     "e2b": ("e2b", "environments in sandboxes of E2B"),
+    "modal": ("modal", "environments in sandboxes of Modal"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }

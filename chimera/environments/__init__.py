@@ -30,9 +30,10 @@ REMOTE: Mapping[str, str] = {
     "kubernetes": "chimera.environments.remote.pods:PodSandbox",
     "ssh": "chimera.environments.remote.ssh:SSHSandbox",
     "e2b": "chimera.environments.remote.e2b:E2BSandbox",
+    "modal": "chimera.environments.remote.modal:ModalSandbox",
 }
 #: Kinds that people look for and that nobody here has been able to try.
-UNTRIED = ("apptainer", "daytona", "modal", "singularity")
+UNTRIED = ("apptainer", "daytona", "singularity")
 
 
 @functools.cache

@@ -21,6 +21,7 @@ import pytest
 from chimera.environments import (
     EnvironmentSpec,
     Machine,
+    ResourceLimits,
     available,
     backend_class,
     machine,
@@ -33,6 +34,7 @@ from chimera.errors import EnvironmentFault, UsageError
 from tests.conftest import missing
 from tests.environments.remote.boxes import WORKDIR, lacking
 from tests.environments.remote.e2b_service import e2b
+from tests.environments.remote.modal_service import modal
 from tests.environments.remote.rented import KEY, PYTHON, Refused, Service
 
 
@@ -56,6 +58,14 @@ KINDS = {
     kind.name: kind
     for kind in [
         Kind("e2b", "base", "absent", "E2B_API_KEY", e2b),
+        Kind(
+            "modal",
+            "tests?image=registry.test/python:3",
+            "tests?image=registry.test/absent",
+            "MODAL_TOKEN_SECRET",
+            modal,
+            resumes=True,
+        ),
     ]
 }
 QUICK = "e2b"
@@ -346,6 +356,20 @@ def test_a_key_is_in_no_sandbox(kind: Kind, start, own: Service):
     assert KEY not in str(own.only().asked)
 
 
+@pytest.mark.full
+@pytest.mark.parametrize("kind", ALL[1:], indirect=True)
+def test_a_task_works_in_its_own_image(kind: Kind, start, own: Service):
+    image = "registry.test/of-the-task:1"
+    limits = ResourceLimits(memory_bytes=1024**3, cpus=1.5)
+    start(EnvironmentSpec(image=image, limits=limits))
+
+    asked = str(own.only().asked)
+    assert image in asked
+    assert {"modal": "memory_mb_max: 1280"}[kind.name] in asked
+    identity = backend_class(kind.address()).identity
+    assert identity(EnvironmentSpec()) != identity(EnvironmentSpec(image=image))
+
+
 # --- refusals
 
 
@@ -432,6 +456,7 @@ def test_without_package_or_key_what_is_missing_is_named(name: str):
     ("address", "spec", "said"),
     [
         ("e2b://", EnvironmentSpec(), "name a template"),
+        ("modal://", EnvironmentSpec(), "name an app"),
         ("e2b://base?patience=soon", EnvironmentSpec(), "patience is a number"),
         ("e2b://base?image=x", EnvironmentSpec(), "no setting 'image'"),
         ("e2b://base", EnvironmentSpec(image="python:3.12"), r"does not offer .*\(image\)"),
