@@ -31,9 +31,10 @@ REMOTE: Mapping[str, str] = {
     "ssh": "chimera.environments.remote.ssh:SSHSandbox",
     "e2b": "chimera.environments.remote.e2b:E2BSandbox",
     "modal": "chimera.environments.remote.modal:ModalSandbox",
+    "daytona": "chimera.environments.remote.daytona:DaytonaSandbox",
 }
 #: Kinds that people look for and that nobody here has been able to try.
-UNTRIED = ("apptainer", "daytona", "singularity")
+UNTRIED = ("apptainer", "singularity")
 
 
 @functools.cache

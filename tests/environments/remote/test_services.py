@@ -33,6 +33,7 @@ from chimera.environments.remote.services import ServiceSandbox
 from chimera.errors import EnvironmentFault, UsageError
 from tests.conftest import missing
 from tests.environments.remote.boxes import WORKDIR, lacking
+from tests.environments.remote.daytona_service import daytona
 from tests.environments.remote.e2b_service import e2b
 from tests.environments.remote.modal_service import modal
 from tests.environments.remote.rented import KEY, PYTHON, Refused, Service
@@ -66,6 +67,7 @@ KINDS = {
             modal,
             resumes=True,
         ),
+        Kind("daytona", "python-3.12", "absent", "DAYTONA_API_KEY", daytona),
     ]
 }
 QUICK = "e2b"
@@ -365,7 +367,7 @@ def test_a_task_works_in_its_own_image(kind: Kind, start, own: Service):
 
     asked = str(own.only().asked)
     assert image in asked
-    assert {"modal": "memory_mb_max: 1280"}[kind.name] in asked
+    assert {"modal": "memory_mb_max: 1280", "daytona": "'memory': 2"}[kind.name] in asked
     identity = backend_class(kind.address()).identity
     assert identity(EnvironmentSpec()) != identity(EnvironmentSpec(image=image))
 
@@ -457,6 +459,8 @@ def test_without_package_or_key_what_is_missing_is_named(name: str):
     [
         ("e2b://", EnvironmentSpec(), "name a template"),
         ("modal://", EnvironmentSpec(), "name an app"),
+        ("daytona://", EnvironmentSpec(), "name a snapshot"),
+        ("daytona://x?inside=local", EnvironmentSpec(), "inside is container or bubblewrap"),
         ("e2b://base?patience=soon", EnvironmentSpec(), "patience is a number"),
         ("e2b://base?image=x", EnvironmentSpec(), "no setting 'image'"),
         ("e2b://base", EnvironmentSpec(image="python:3.12"), r"does not offer .*\(image\)"),
