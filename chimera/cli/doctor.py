@@ -30,6 +30,9 @@ EXTRAS = {
     "pyarrow": ("parquet", "Parquet files"),
     "huggingface_hub": ("hub", "whole data sets of the hub, from Python"),
     "kubernetes": ("kubernetes", "environments in a cluster's pods"),
+    "daytona": ("daytona", "environments in sandboxes of Daytona"),
+    "e2b": ("e2b", "environments in sandboxes of E2B"),
+    "modal": ("modal", "environments in sandboxes of Modal"),
     "playwright": ("browser", "WebArena"),
     "swebench": ("swebench", "SWE-bench's own specs and parsers"),
 }

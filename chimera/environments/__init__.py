@@ -29,9 +29,12 @@ REMOTE: Mapping[str, str] = {
     "k8s": "chimera.environments.remote.pods:PodSandbox",
     "kubernetes": "chimera.environments.remote.pods:PodSandbox",
     "ssh": "chimera.environments.remote.ssh:SSHSandbox",
+    "e2b": "chimera.environments.remote.e2b:E2BSandbox",
+    "modal": "chimera.environments.remote.modal:ModalSandbox",
+    "daytona": "chimera.environments.remote.daytona:DaytonaSandbox",
 }
 #: Kinds that people look for and that nobody here has been able to try.
-UNTRIED = ("apptainer", "daytona", "e2b", "modal", "singularity")
+UNTRIED = ("apptainer", "singularity")
 
 
 @functools.cache

@@ -82,7 +82,7 @@ class RemoteMachine(SupervisedEnvironment):
                 "name": text,
                 "kind": kind,
                 "address": replace(address, settings=settings),
-                "capabilities": inner.capabilities,
+                "capabilities": inner.capabilities - kind.lacks,
                 "_places": threading.BoundedSemaphore(int(settings["most"])),
                 "_facts": {},
                 "_there": {},

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from typing import IO, ClassVar, Self
 from urllib.parse import parse_qsl
 
-from chimera.environments.base import EnvironmentSpec
+from chimera.environments.base import Capability, EnvironmentSpec
 from chimera.errors import EnvironmentFault, UsageError
 from chimera.types import JSON
 
@@ -49,6 +49,8 @@ class Sandbox(ABC):
     optional: ClassVar[Sequence[str]] = ()
     #: What runs a trial's commands in a place (`machine.INSIDE`); first what holds unsaid.
     inside: ClassVar[Sequence[str]] = ("bubblewrap", "local")
+    #: What no place of this kind has, whatever runs commands in it.
+    lacks: ClassVar[frozenset[Capability]] = frozenset()
     #: Where a relay's code and what tasks mount are kept there; below the home, unless absolute.
     kept: ClassVar[str] = ".cache/chimera/remote"
     #: Whether what was brought to one place is there in the next one too.

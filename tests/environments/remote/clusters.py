@@ -1,7 +1,7 @@
 """A server of our own that speaks the part of Kubernetes' interface that Chimera uses.
 
-It is no cluster: its "pods" are bubblewraps on this machine that commands enter by `nsenter`. What
-it refuses follows the published reference of the API; it was never held against a real one.
+It is no cluster: its "pods" are boxes on this machine (`boxes.py`). What it refuses follows the
+published reference of the API; it was never held against a real one.
 """
 
 from __future__ import annotations
@@ -14,7 +14,6 @@ import re
 import select
 import shlex
 import shutil
-import signal
 import socket
 import ssl
 import struct
@@ -30,10 +29,12 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import parse_qs, urlsplit
 
+from tests.environments.remote import boxes
+from tests.environments.remote.boxes import Box
+
 V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
-IMAGE, WORKDIR = "registry.test/python:3.11", "/srv/task"
+IMAGE = "registry.test/python:3.11"
 NODE = {"disk": "ssd"}
-PATH = "/usr/local/bin:/usr/bin:/bin"
 POD_FIELDS = {
     "restartPolicy", "automountServiceAccountToken", "enableServiceLinks", "activeDeadlineSeconds",
     "terminationGracePeriodSeconds", "containers", "volumes", "dnsPolicy", "dnsConfig", "hostUsers",
@@ -57,8 +58,7 @@ class Pod:
     body: dict[str, Any]
     root: Path
     status: dict[str, Any]
-    process: subprocess.Popen[bytes] | None = None
-    first: int = 0  # the process id, seen from here, of the pod's first process
+    box: Box | None = None
     timer: threading.Timer | None = None
 
     @property
@@ -68,11 +68,8 @@ class Pod:
     def kill(self) -> None:
         if self.timer is not None:
             self.timer.cancel()
-        if self.process is not None:
-            with suppress(ProcessLookupError):
-                os.kill(self.first, signal.SIGKILL)
-            self.process.wait()
-        shutil.rmtree(self.root, ignore_errors=True)
+        if self.box is not None:
+            self.box.kill()
 
     def fail(self, reason: str, message: str) -> None:
         """What the node's kubelet does: it ends the containers and tells why."""
@@ -176,41 +173,16 @@ class Cluster:
         pod.timer.start()
         status = pod.container_status({"running": {}})
         pod.status = {"phase": "Running", "containerStatuses": [status]}
-        assert pod.process is not None
-        pod.process.wait()  # it would end with the thread that started it
+        assert pod.box is not None
+        pod.box.process.wait()  # it would end with the thread that started it
 
     def start(self, pod: Pod) -> None:
-        for name in ("etc", "root", "tmp", WORKDIR[1:], "chimera", "var/tmp"):
-            (pod.root / name).mkdir(parents=True)
-            (pod.root / name).chmod(0o755 if name in ("etc", "root") else 0o1777)
-        (pod.root / sys.base_prefix[1:]).mkdir(parents=True, exist_ok=True)
-        reader, writer = os.pipe()
-        arguments = ["bwrap", "--unshare-pid", "--unshare-ipc", "--unshare-uts", "--as-pid-1"]
-        arguments += ["--unshare-net"] if self.cut_off(pod) else []
-        arguments += ["--bind", str(pod.root), "/", "--ro-bind", "/usr", "/usr"]
-        for name in ("bin", "sbin", "lib", "lib64"):
-            if Path("/", name).is_symlink():
-                arguments += ["--symlink", f"usr/{name}", f"/{name}"]
-        for name in ("passwd", "group", "alternatives", "ld.so.cache", "ssl"):
-            arguments += ["--ro-bind-try", f"/etc/{name}", f"/etc/{name}"]
-        if not Path(sys.base_prefix).is_relative_to("/usr"):
-            arguments += ["--ro-bind", sys.base_prefix, sys.base_prefix]
-        arguments += ["--proc", "/proc", "--dev", "/dev", "--clearenv", "--setenv", "PATH", PATH]
-        arguments += ["--die-with-parent", "--info-fd", str(writer), "--"]
-        pod.process = subprocess.Popen(
-            [*arguments, *pod.container["command"]], pass_fds=[writer], stdin=subprocess.DEVNULL
-        )
-        os.close(writer)
-        with os.fdopen(reader) as told:
-            pod.first = json.load(told)["child-pid"]
-        program = Path(f"/proc/{pod.first}/comm")
-        while program.read_text().strip() == "bwrap":  # it still makes the root
-            time.sleep(0.01)
+        pod.box = Box(pod.root, pod.container["command"], network=not self.cut_off(pod))
 
     def entering(self, pod: Pod, command: list[str]) -> list[str]:
         """The command line that runs `command` in a pod."""
         security = pod.container["securityContext"]
-        becoming = ["setpriv"]
+        becoming: list[str] = []
         if security.get("capabilities", {}).get("drop") == ["ALL"]:
             becoming += ["--bounding-set=-all", "--inh-caps=-all"]
         if security.get("allowPrivilegeEscalation") is False:
@@ -218,10 +190,8 @@ class Cluster:
         if "runAsUser" in security:
             user = str(security["runAsUser"])
             becoming += ["--reuid", user, "--regid", user, "--clear-groups"]
-        spaces = ["--mount", "--pid", "--net", "--ipc", "--uts"]
-        inside = ["env", "-i", f"PATH={PATH}", "HOME=/tmp", "OF_IMAGE=yes", "sh", "-c",
-                  'cd "$0" && exec "$@"', WORKDIR, *command]  # fmt: skip
-        return ["nsenter", "--target", str(pod.first), *spaces, "--", *becoming, *inside]
+        assert pod.box is not None
+        return pod.box.entering(command, becoming)
 
     # --- for tests
 
@@ -541,7 +511,6 @@ def cluster(folder: Path, **settings: Any) -> Iterator[Cluster]:
 
 def lacking() -> str | None:
     """What this machine lacks for it."""
-    for program in ("bwrap", "nsenter", "setpriv", "openssl"):
-        if shutil.which(program) is None:
-            return f"{program} is not installed"
-    return None if os.geteuid() == 0 else "entering a pod's namespaces needs root"
+    return boxes.lacking() or (
+        None if shutil.which("openssl") is not None else "openssl is not installed"
+    )

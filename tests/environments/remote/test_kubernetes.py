@@ -29,7 +29,8 @@ from chimera.environments.remote.pods import PodSandbox
 from chimera.environments.remote.sandboxes import Address
 from chimera.errors import EnvironmentFault, UsageError
 from tests.conftest import missing
-from tests.environments.remote.clusters import V4, V5, WORKDIR, Cluster, cluster, lacking
+from tests.environments.remote.boxes import WORKDIR
+from tests.environments.remote.clusters import V4, V5, Cluster, cluster, lacking
 
 pytestmark = pytest.mark.xdist_group("kubernetes")
 POLICY = "chimera-no-network"

@@ -74,8 +74,9 @@ def test_a_place_that_is_removed_is_a_fault_and_no_exit_code(name: str):
         (f"{EXAMPLE}:Container://", "name an image"),
         (f"{EXAMPLE}:Container://image?colour=red", "no setting 'colour'"),
         (f"{EXAMPLE}:Missing://image", "has no 'Missing'"),
-        ("daytona://place", "no environment for 'daytona' comes with Chimera"),
-        ("modal", "no environment for 'modal' comes with Chimera"),
+        ("apptainer://place", "no environment for 'apptainer' comes with Chimera"),
+        ("singularity", "no environment for 'singularity' comes with Chimera"),
+        ("modal", "'modal' wants a place"),
         ("shs://host", "unknown kind of remote environment 'shs'"),
     ],
 )
