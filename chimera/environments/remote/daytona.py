@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import math
 import os
+import queue
 import re
 import secrets
 import shlex
+import time
 from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from functools import cache
@@ -23,6 +25,7 @@ from chimera.environments.remote.services import (
 )
 from chimera.errors import UsageError
 
+START_SECONDS = 60.0  # for a terminal, once its sandbox runs
 WAIT_SECONDS = 600  # for an image to be pulled and a sandbox to run
 GUEST_GIBIBYTES = 0.25  # for what serves an environment, beside the task's memory
 
@@ -77,6 +80,7 @@ class DaytonaSandbox(ServiceSandbox):
     @classmethod
     def line(cls, place: str, settings: dict[str, str], words: Sequence[str]) -> Line:
         with cls.asking(f"run a command in the sandbox {place}"):
+            _be_patient()
             process = _client().get(place).process
             handle = process.create_pty_session(id=f"chimera-{secrets.token_hex(8)}")
             handle.send_input(f"exec {shlex.join(words)}; exit 127\n")
@@ -130,6 +134,28 @@ class DaytonaLine:
 
     def __iter__(self) -> Iterator[bytes]:
         yield from self._handle
+
+
+@cache
+def _be_patient() -> None:
+    """Let a terminal that is asked for begin within seconds: the package waits for a tenth of one,
+    since it takes another exception than is raised for a sign that nothing has come yet."""
+    from daytona.common.errors import DaytonaTimeoutError
+    from daytona.handle.pty_handle import PtyHandle
+
+    wait = PtyHandle.wait_for_connection
+
+    def wait_for_connection(handle: Any, timeout: float = START_SECONDS) -> None:
+        until = time.monotonic() + timeout
+        while True:
+            try:
+                wait(handle, timeout)
+                return
+            except queue.Empty:
+                if time.monotonic() > until:
+                    raise DaytonaTimeoutError("the terminal did not begin") from None
+
+    PtyHandle.wait_for_connection = wait_for_connection
 
 
 def _client() -> Any:

@@ -9,6 +9,7 @@ import os
 import pty
 import select
 import struct
+import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -106,6 +107,7 @@ class DaytonaHandler(Handler):
             shell, stdin=slave, stdout=slave, stderr=slave, start_new_session=True
         )
         os.close(slave)
+        time.sleep(0.3)  # a network's; the package takes a tenth of a second for an end
         self.frame(b'{"type": "control", "status": "connected"}', 1)
         try:
             self.carry(master)
