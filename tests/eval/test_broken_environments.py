@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.cache import cache_dir
 from chimera.environments import EnvironmentSpec, start_environment
 from chimera.environments.bubblewrap import BubblewrapEnvironment, base_packages, shown_packages
 from chimera.eval.benchmark import Benchmark, StartEnvironment
@@ -42,18 +43,30 @@ class Graded:
 
     def stands(self, start: StartEnvironment, without: object, controls: Controls | None = None):
         """The reference passes and the wrong answer fails, or there is no verdict."""
-        for answer, due in ((None, "passed"), (self.wrong, "failed")):
-            record = tried(self.benchmark, answer, start, controls)
+        for due, record in self.tried(start, controls):
             said = f"CHIMERA_TEST_SEED={SEED}, without {without}: {record.status}, {record.why}"
             assert record.status in (due, "error"), said
+
+    def tried(self, start: StartEnvironment, controls: Controls | None = None):
+        for answer, due in ((None, "passed"), (self.wrong, "failed")):
+            yield due, tried(self.benchmark, answer, start, controls)
 
 
 def drawn(pool: Iterable[object], count: int = DRAWS) -> list[str]:
     return random.Random(SEED).sample(sorted(map(str, pool)), count)
 
 
+@pytest.fixture(scope="module")
+def packages(prepared):
+    """Where Aider Polyglot's packages are: without them there would be no verdict to turn."""
+    prepared(AiderPolyglot(language="python"))
+    return cache_dir() / "polyglot"
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def own_cache(packages, tmp_path, monkeypatch):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/polyglot").symlink_to(packages)
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -113,8 +126,20 @@ def library() -> list[Path]:
     return own + [Path(base_packages()[0], *path.parts[-2:]) for path in shown]
 
 
+KINDS = ("custom", "aider-polyglot", "node", "unittest")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_machine_gives_both_verdicts(kind, graded, require):
+    """Or all that follows would hold because nothing is ever decided."""
+    require("bwrap")
+
+    for due, record in graded(kind).tried(StartBackend("bubblewrap")):
+        assert record.status == due, record.why
+
+
 @pytest.mark.parametrize("pool", [programs, library])
-@pytest.mark.parametrize("kind", ["custom", "aider-polyglot", "node", "unittest"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_machine_without_one_file_turns_no_verdict(kind, pool, graded, tmp_path, require):
     require("bwrap")
     (tmp_path / "nothing").touch()

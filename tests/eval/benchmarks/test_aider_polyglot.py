@@ -4,17 +4,15 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
 from chimera.agents.direct import DirectAgent
 from chimera.environments.local import LocalEnvironment
-from chimera.errors import DatasetError, EnvironmentFault, UsageError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.attacks import HOSTILE, hostile
-from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
 from chimera.eval.benchmarks._aider_polyglot.twins import Form
@@ -25,7 +23,6 @@ from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
 from chimera.programs import why_unusable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
-from tests.conftest import missing
 
 SLOW = {"cpp", "java"}
 STUB = "def double(number):\n    pass\n"
@@ -73,28 +70,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="session")
-def cached() -> Callable[[str], None]:
-    """See to it that a language's packages are there, or skip (fail in CI)."""
-
-    def fill(language: str) -> None:
-        from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
-
-        lacking = missing_requirements(language)
-        if lacking:
-            missing(f"{language} needs {lacking[0].install_command}")
-        try:
-            prepare(language)
-        except EnvironmentFault as error:
-            missing(f"the packages of {language} cannot be fetched: {error}")
-
-    return fill
-
-
 @pytest.fixture
-def start(require, cached) -> StartBackend:
+def start(require, prepared) -> StartBackend:
     require("bwrap")
-    cached("python")
+    prepared(AiderPolyglot(language="python"))
     return StartBackend("bubblewrap")
 
 
@@ -122,8 +101,8 @@ def test_a_task_shows_docs_and_stub_and_hides_tests(root):
     assert pickle.loads(pickle.dumps(AiderPolyglot(root))).options()["attempts"] == 2
 
 
-def test_the_agent_never_gets_tests_or_reference(root, cached):
-    cached("python")
+def test_the_agent_never_gets_tests_or_reference(root, prepared):
+    prepared(AiderPolyglot(language="python"))
     benchmark = AiderPolyglot(root)
 
     spec = benchmark.environment(benchmark.tasks()[0])
@@ -278,9 +257,9 @@ def graded(benchmark, task, submission, start):
         for name in UNSOLVED
     ],
 )
-def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, cached, require):
+def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     name, files = UNSOLVED[language]
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
     task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
@@ -521,9 +500,9 @@ def test_examples_in_comments_count_by_what_cargo_prints():
     "language",
     [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in LANGUAGES],
 )
-def test_a_real_exercise_in_every_language(language, dataset, cached, require):
+def test_a_real_exercise_in_every_language(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     name = "yacht" if language == "cpp" else "wordy"
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
     task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
@@ -538,9 +517,9 @@ def test_a_real_exercise_in_every_language(language, dataset, cached, require):
 
 @pytest.mark.full
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_reference_passes_and_every_stub_fails(language, dataset, cached, require):
+def test_every_reference_passes_and_every_stub_fails(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
 
     report = validate(benchmark, StartBackend("bubblewrap"), mutants=0, workers=2)
@@ -596,8 +575,8 @@ def test_packages_are_fetched_once(tmp_path, monkeypatch, require):
     assert benchmark.preparations() == []
 
 
-def test_a_local_environment_will_do(root, cached):
-    cached("python")
+def test_a_local_environment_will_do(root, prepared):
+    prepared(AiderPolyglot(language="python"))
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
 
@@ -607,7 +586,8 @@ def test_a_local_environment_will_do(root, cached):
     assert verdict.passed, verdict.why
 
 
-def test_agents_see_no_tables_of_tests(tmp_path):
+def test_agents_see_no_tables_of_tests(tmp_path, prepared):
+    prepared(AiderPolyglot(language="go"))
     exercise = tmp_path / "go" / "exercises" / "practice" / "two"
     exercise.mkdir(parents=True)
     for name in ("two.go", "two_test.go", "cases_test.go", "go.mod"):

@@ -14,13 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.grading import ExerciseTests
-from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
-from tests.conftest import missing
 
 
 @dataclass(frozen=True)
@@ -356,11 +353,9 @@ def written(root: Path, language: str, forged: Forged, catch: Path | None) -> Ai
 
 
 @pytest.mark.parametrize("language", LOUD)
-def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
+def test_honest_code_passes_whatever_it_prints(language, tmp_path, require, prepared):
     require("bwrap")
-    if lacking := missing_requirements(language):
-        missing(f"{language} needs {lacking[0].install_command}")
-    prepare(language)
+    prepared(AiderPolyglot(language=language))
     exercise = EXERCISES[language]
     benchmark = written(tmp_path, language, exercise, None)
     (task,) = benchmark.tasks()
@@ -376,12 +371,10 @@ def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
     "name",
     [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in EXERCISES],
 )
-def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require):
+def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require, prepared):
     require("bwrap")
     language, forged = name.split()[0], EXERCISES[name]
-    if lacking := missing_requirements(language):
-        missing(f"{language} needs {lacking[0].install_command}")
-    prepare(language)
+    prepared(AiderPolyglot(language=language))
     catch = None
     if language == "cpp":
         real = AiderPolyglot(dataset("aider-polyglot"), language="cpp")
@@ -404,13 +397,11 @@ def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, 
 
 @pytest.mark.parametrize("true_first", [True, False])
 def test_chance_says_whether_a_twin_comes_before_the_true_run(
-    tmp_path, require, monkeypatch, true_first
+    tmp_path, require, prepared, monkeypatch, true_first
 ):
     """And a wrong answer is run twice at most."""
     require("bwrap")
-    if lacking := missing_requirements("go"):
-        missing(f"go needs {lacking[0].install_command}")
-    prepare("go")
+    prepared(AiderPolyglot(language="go"))
     benchmark = written(tmp_path, "go", GO, None)
     (task,) = benchmark.tasks()
     drawn, run = secrets.randbits, ExerciseTests._run_form
