@@ -126,7 +126,13 @@ def library() -> list[Path]:
     return own + [Path(base_packages()[0], *path.parts[-2:]) for path in shown]
 
 
-KINDS = ("custom", "aider-polyglot", "node", "unittest")
+def dear(*kinds: str) -> list[object]:
+    """Twins of exercises and of what Node runs take several seconds of CPU time."""
+    slow = {"aider-polyglot", "node"}
+    return [pytest.param(kind, marks=[pytest.mark.slow] * (kind in slow)) for kind in kinds]
+
+
+KINDS = dear("custom", "aider-polyglot", "node", "unittest")
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -169,7 +175,7 @@ class Hiding(StartEnvironment):
 MODULES = ("pytest", "_pytest", "pluggy", "unittest", "json", "ast", "re", "collections", "inspect")
 
 
-@pytest.mark.parametrize("kind", ["custom", "aider-polyglot"])
+@pytest.mark.parametrize("kind", dear("custom", "aider-polyglot"))
 def test_a_user_without_one_module_gets_no_other_verdict(kind, graded, tmp_path):
     for name in (*drawn(MODULES, 1), "any program"):
         (tmp_path / name).mkdir()
@@ -213,6 +219,7 @@ class Removed(StartEnvironment):
         return [self.image, self.path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_a_container_without_one_file_turns_no_verdict(known, docker_image, in_image, graded):
     (path,) = drawn(NEEDED if known else in_image, 1)
@@ -220,6 +227,7 @@ def test_a_container_without_one_file_turns_no_verdict(known, docker_image, in_i
     graded("custom").stands(Removed(docker_image, path), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_a_task_folder_without_one_file_turns_no_verdict(known, docker_image, in_image, tmp_path):
     (path,) = drawn(NEEDED if known else in_image, 1)
@@ -254,7 +262,7 @@ def needed(environment: Path) -> list[Path]:
     return [environment / "bin" / "python", *(packages / name for name in names)]
 
 
-@pytest.mark.parametrize("pool", [needed, parts])
+@pytest.mark.parametrize("pool", [needed, pytest.param(parts, marks=pytest.mark.slow)])
 def test_a_virtual_environment_that_breaks_turns_no_verdict(pool, instance, monkeypatch):
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(instance.folder / "cache"))
     store = ControlStore(instance.folder / "controls.sqlite")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import pickle
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
@@ -25,6 +26,14 @@ from chimera.programs import why_unusable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
 
 SLOW = {"cpp", "java"}
+
+
+def dear(language: str, full: Collection[str]) -> list[pytest.MarkDecorator]:
+    """Compilers and Jest take seconds; test_aider_polyglot_forgers.py has something of each that
+    does not."""
+    return [pytest.mark.full] if language in full else [pytest.mark.slow] * (language != "python")
+
+
 STUB = "def double(number):\n    pass\n"
 GOLD = "def double(number):\n    return 2 * number\n"
 #: What imports `random` shares a process with the solution.
@@ -252,10 +261,7 @@ def graded(benchmark, task, submission, start):
 @pytest.mark.parametrize(
     "language",
     # JavaScript's is the slowest; code beside honest assertions shows the same of its twin
-    [
-        pytest.param(name, marks=[pytest.mark.full] * (name in {*SLOW, "javascript"}))
-        for name in UNSOLVED
-    ],
+    [pytest.param(name, marks=dear(name, full={*SLOW, "javascript"})) for name in UNSOLVED],
 )
 def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, prepared, require):
     require("bwrap")
@@ -498,7 +504,7 @@ def test_examples_in_comments_count_by_what_cargo_prints():
 
 @pytest.mark.parametrize(
     "language",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in LANGUAGES],
+    [pytest.param(name, marks=dear(name, full=SLOW)) for name in LANGUAGES],
 )
 def test_a_real_exercise_in_every_language(language, dataset, prepared, require):
     require("bwrap")

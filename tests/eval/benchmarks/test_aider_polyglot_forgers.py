@@ -278,7 +278,8 @@ EXERCISES = {
     "cpp": CPP,
     "cpp with overloads": OVERLOADED,
 }
-SLOW = {"cpp", "cpp with overloads", "java"}
+FULL = {"cpp", "cpp with overloads", "java"}
+SLOW = {"javascript", "javascript that swallows", "rust", "go with another nil"}
 
 
 #: Honest solutions of the same exercises that print what looks like results, and no whole lines.
@@ -369,7 +370,13 @@ def test_honest_code_passes_whatever_it_prints(language, tmp_path, require, prep
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in EXERCISES],
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.full] * (name in FULL) + [pytest.mark.slow] * (name in SLOW),
+        )
+        for name in EXERCISES
+    ],
 )
 def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require, prepared):
     require("bwrap")
