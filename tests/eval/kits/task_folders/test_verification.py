@@ -132,7 +132,6 @@ def test_where_the_reference_needs_its_servers_they_stay_and_all_else_ends(tmp_p
     assert nothing.status == "failed"
 
 
-@pytest.mark.slow
 def test_in_the_live_container_the_image_s_programs_are_put_back(tmp_path, image):
     place = pytest_task(tmp_path / "tasks", image)
     write(place, {"tests/test.sh": "#!/bin/bash\n# http://localhost\n"
