@@ -402,7 +402,7 @@ def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, 
     assert forged.fails_by in hostile.why, (hostile.why, hostile.evidence)
 
 
-@pytest.mark.parametrize("true_first", [True, False])
+@pytest.mark.parametrize("true_first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_chance_says_whether_a_twin_comes_before_the_true_run(
     tmp_path, require, prepared, monkeypatch, true_first
 ):
