@@ -1,8 +1,9 @@
 # make demo    a real benchmark, and an agent with a shell, on the embedded model, from nothing
-# make test    linters are apart: the tests, with everything they need
+# make test    linters are apart: the tests, with everything they need, in minutes
+# make test-slow   the tests that take long: real images, compilers, walks through the documentation
 # make check   the linters
 # make docs    the documentation as a site, its links checked
-# make test-full   the checks over whole data sets as well
+# make test-full   all of them, and the checks over whole data sets as well
 # make package     wheel and sdist, and a smoke test of the installed wheel
 
 PYTHON ?= python3
@@ -11,7 +12,7 @@ BIN := $(VENV)/bin
 # A few tasks of which the small model solves some, so that both verdicts are seen.
 LIMIT ?= 23:25
 
-.PHONY: demo docs test test-full check package lock clean
+.PHONY: demo docs test test-slow test-full check package lock clean
 
 demo: $(VENV)/.installed-demo
 	$(BIN)/chimera eval --benchmark human-eval --model local/smollm2 --limit $(LIMIT) \
@@ -22,6 +23,9 @@ demo: $(VENV)/.installed-demo
 
 test: $(VENV)/.installed-test
 	scripts/run-tests.sh $(BIN)/python
+
+test-slow: $(VENV)/.installed-test
+	scripts/run-tests.sh $(BIN)/python -m "slow and not full"
 
 test-full: $(VENV)/.installed-test
 	$(BIN)/python -m pip install --quiet --require-hashes -r requirements/ray.txt

@@ -328,6 +328,8 @@ make_image() (
             tar -C "$work/system" -xf "$archive"
         else
             system bookworm ca-certificates,curl,git,patch,procps,python3,python3-pytest,python3-venv,tmux
+            # as in Debian's slim images: a third of the files, which verification reads again and again
+            for kind in doc info locale man; do rm -rf "$work/system/usr/share/$kind"/*; done
             [ -z "$archive" ] || keep
         fi
         imported "$1"

@@ -9,7 +9,7 @@ import shutil
 import signal
 import subprocess
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ from hypothesis import HealthCheck, settings
 from xdist.scheduler import LoadGroupScheduling
 
 from chimera.environments import Environment, EnvironmentSpec, available, start_environment
+from chimera.errors import EnvironmentFault
+from chimera.eval.benchmark import Benchmark
 from chimera.programs import why_unusable
 from chimera.providers import Provider, create_provider
 
@@ -103,6 +105,26 @@ def require() -> Callable[..., str]:
         return str(shutil.which(programs[-1]))
 
     return find
+
+
+@pytest.fixture(scope="session")
+def prepared() -> Callable[..., None]:
+    """`prepared(benchmark)`: what its tests need is there, fetched as its first run would, or a
+    skip (a failure in CI). Nobody counts on what another test or an earlier session fetched.
+
+    With tasks, all that whole trials of theirs would need beside it is not asked for.
+    """
+
+    def fetch(benchmark: Benchmark[Any], tasks: Sequence[Any] | None = None) -> None:
+        for lack in benchmark.missing() if tasks is None else ():
+            missing(f"{benchmark.name()} needs {lack.what}: {lack.remedy}")
+        for each in benchmark.preparations(tasks):
+            try:
+                each.make()
+            except EnvironmentFault as error:
+                missing(f"{each.what} cannot be fetched: {error}")
+
+    return fetch
 
 
 def start_daemon() -> None:

@@ -12,6 +12,8 @@ import pytest
 
 from chimera.eval.registry import adapters
 
+#: One process: each reads and parses all modules.
+pytestmark = pytest.mark.xdist_group("the tree")
 ROOT = Path(__file__).parents[1]
 PACKAGE = ROOT / "chimera"
 ADAPTERS = PACKAGE / "eval" / "benchmarks"

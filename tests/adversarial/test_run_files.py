@@ -353,7 +353,12 @@ def shared_text(path: Path) -> None:
     page_bomb(path, "trials")
 
 
-@pytest.mark.parametrize("make", [bomb, many_values, shared_text])
+SLOW = pytest.mark.slow
+
+
+@pytest.mark.parametrize(
+    "make", [pytest.param(bomb, marks=SLOW), pytest.param(many_values, marks=SLOW), shared_text]
+)
 def test_a_small_file_does_not_fill_the_memory(tmp_path, make):
     path = tmp_path / "run.chi"
     make(path)

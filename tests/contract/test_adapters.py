@@ -140,7 +140,7 @@ def test_a_task_that_names_a_file_counts_what_is_in_it(slug, dataset):
 
 
 @pytest.mark.parametrize("slug", sorted(QUICK))
-def test_gold_passes_and_nothing_fails(slug, dataset, tmp_path):
+def test_gold_passes_and_nothing_fails(slug, dataset, prepared, tmp_path):
     task_id, options = QUICK[slug]
     if slug == "custom":
         row = {"id": "sum", "prompt": "1 + 1?", "expected": "2"}
@@ -151,6 +151,7 @@ def test_gold_passes_and_nothing_fails(slug, dataset, tmp_path):
         benchmark = create_benchmark(slug, options=options)
     tasks = [t for t in benchmark.tasks() if task_id in (None, t["id"])]
     chosen = [next(t for t in tasks if not benchmark.nothing_is_right(t))]
+    prepared(benchmark, chosen)
     report = validate(
         benchmark,
         StartBackend(choose_backend(benchmark, chosen)),

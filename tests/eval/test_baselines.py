@@ -89,9 +89,10 @@ def test_a_scripted_agent_solves_a_real_task(name: str, tmp_path: Path):
 
 
 @pytest.mark.parametrize("name", [name for name in HERE if name not in IN_PLACE])
-def test_stored_answers_get_the_verdict_they_got(name: str):
+def test_stored_answers_get_the_verdict_they_got(name: str, prepared: Callable[..., None]):
     benchmark = BASELINES[name].create()
     task = next(task for task in benchmark.tasks() if task["id"] == BASELINES[name].task)
+    prepared(benchmark, [task])
     graded = {
         line["model"]: (line["status"], answer)
         for line in LINES

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from chimera.cache import cache_dir
 from chimera.environments import EnvironmentSpec, start_environment
 from chimera.environments.bubblewrap import BubblewrapEnvironment, base_packages, shown_packages
 from chimera.eval.benchmark import Benchmark, StartEnvironment
@@ -42,18 +43,30 @@ class Graded:
 
     def stands(self, start: StartEnvironment, without: object, controls: Controls | None = None):
         """The reference passes and the wrong answer fails, or there is no verdict."""
-        for answer, due in ((None, "passed"), (self.wrong, "failed")):
-            record = tried(self.benchmark, answer, start, controls)
+        for due, record in self.tried(start, controls):
             said = f"CHIMERA_TEST_SEED={SEED}, without {without}: {record.status}, {record.why}"
             assert record.status in (due, "error"), said
+
+    def tried(self, start: StartEnvironment, controls: Controls | None = None):
+        for answer, due in ((None, "passed"), (self.wrong, "failed")):
+            yield due, tried(self.benchmark, answer, start, controls)
 
 
 def drawn(pool: Iterable[object], count: int = DRAWS) -> list[str]:
     return random.Random(SEED).sample(sorted(map(str, pool)), count)
 
 
+@pytest.fixture(scope="module")
+def packages(prepared):
+    """Where Aider Polyglot's packages are: without them there would be no verdict to turn."""
+    prepared(AiderPolyglot(language="python"))
+    return cache_dir() / "polyglot"
+
+
 @pytest.fixture(autouse=True)
-def own_cache(tmp_path, monkeypatch):
+def own_cache(packages, tmp_path, monkeypatch):
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/polyglot").symlink_to(packages)
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
 
 
@@ -113,8 +126,26 @@ def library() -> list[Path]:
     return own + [Path(base_packages()[0], *path.parts[-2:]) for path in shown]
 
 
+def dear(*kinds: str) -> list[object]:
+    """Twins of exercises and of what Node runs take several seconds of CPU time."""
+    slow = {"aider-polyglot", "node"}
+    return [pytest.param(kind, marks=[pytest.mark.slow] * (kind in slow)) for kind in kinds]
+
+
+KINDS = dear("custom", "aider-polyglot", "node", "unittest")
+
+
+@pytest.mark.parametrize("kind", KINDS)
+def test_a_whole_machine_gives_both_verdicts(kind, graded, require):
+    """Or all that follows would hold because nothing is ever decided."""
+    require("bwrap")
+
+    for due, record in graded(kind).tried(StartBackend("bubblewrap")):
+        assert record.status == due, record.why
+
+
 @pytest.mark.parametrize("pool", [programs, library])
-@pytest.mark.parametrize("kind", ["custom", "aider-polyglot", "node", "unittest"])
+@pytest.mark.parametrize("kind", KINDS)
 def test_a_machine_without_one_file_turns_no_verdict(kind, pool, graded, tmp_path, require):
     require("bwrap")
     (tmp_path / "nothing").touch()
@@ -144,7 +175,7 @@ class Hiding(StartEnvironment):
 MODULES = ("pytest", "_pytest", "pluggy", "unittest", "json", "ast", "re", "collections", "inspect")
 
 
-@pytest.mark.parametrize("kind", ["custom", "aider-polyglot"])
+@pytest.mark.parametrize("kind", dear("custom", "aider-polyglot"))
 def test_a_user_without_one_module_gets_no_other_verdict(kind, graded, tmp_path):
     for name in (*drawn(MODULES, 1), "any program"):
         (tmp_path / name).mkdir()
@@ -188,6 +219,7 @@ class Removed(StartEnvironment):
         return [self.image, self.path]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_a_container_without_one_file_turns_no_verdict(known, docker_image, in_image, graded):
     (path,) = drawn(NEEDED if known else in_image, 1)
@@ -195,6 +227,7 @@ def test_a_container_without_one_file_turns_no_verdict(known, docker_image, in_i
     graded("custom").stands(Removed(docker_image, path), path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("known", [True, False])
 def test_a_task_folder_without_one_file_turns_no_verdict(known, docker_image, in_image, tmp_path):
     (path,) = drawn(NEEDED if known else in_image, 1)
@@ -229,7 +262,7 @@ def needed(environment: Path) -> list[Path]:
     return [environment / "bin" / "python", *(packages / name for name in names)]
 
 
-@pytest.mark.parametrize("pool", [needed, parts])
+@pytest.mark.parametrize("pool", [needed, pytest.param(parts, marks=pytest.mark.slow)])
 def test_a_virtual_environment_that_breaks_turns_no_verdict(pool, instance, monkeypatch):
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(instance.folder / "cache"))
     store = ControlStore(instance.folder / "controls.sqlite")

@@ -8,8 +8,21 @@ import pytest
 
 from tests.newcomer.walk import Block, blocks, check, pages, walk
 
+#: Their blocks make runs with the embedded model, or set up what they need in an empty home.
+DEAR = {
+    "README.md",
+    "docs/add-a-benchmark.md",
+    "docs/benchmarks/custom.md",
+    "docs/benchmarks/human-eval.md",
+    "docs/models.md",
+    "docs/running.md",
+}
 
-@pytest.mark.parametrize("page", pages())
+
+@pytest.mark.parametrize(
+    "page",
+    [pytest.param(page, marks=[pytest.mark.slow] * (page in DEAR)) for page in pages()],
+)
 def test_what_a_page_says_works(page: str, tmp_path: Path):
     walk(page, tmp_path)
 

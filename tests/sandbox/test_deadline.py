@@ -71,6 +71,7 @@ def test_the_kernel_says_how_long_a_process_waited_for_a_processor() -> None:
     os.close(waits)
 
 
+@pytest.mark.slow
 def test_a_call_that_sleeps_reaches_its_wall_time() -> None:
     program = "import time\ndef f():\n    time.sleep(60)\n    return 1"
     oracle = "def matches(input, expected, actual):\n    return actual == expected"

@@ -104,14 +104,16 @@ class Sandbox(ABC):
 
     def keep(self, name: str, pack: Callable[[IO[bytes]], object]) -> str:
         """The directory there with the tree that `pack` writes, which is sent once."""
-        place = f"{self.kept}/{name}"
-        there = (
-            f"mkdir -p {self.kept} && cd {self.kept} && pwd && if test -d {name}; then echo yes; fi"
-        )
-        folder, *found = self.run(["sh", "-c", there]).split("\n")
+        go = f"mkdir -p {self.kept} && cd {self.kept} && pwd"
+        unpack = UNPACK.format(new=f"{name}.{secrets.token_hex(8)}", place=name)
+        if not self.lasting:  # nothing is there
+            folder = self.run(["sh", "-c", f"{go} && ({unpack})"], pack)
+            return f"{folder.strip()}/{name}"
+        folder, *found = self.run(
+            ["sh", "-c", f"{go} && if test -d {name}; then echo yes; fi"]
+        ).split("\n")
         if found[0] != "yes":
-            new = f"{place}.{secrets.token_hex(8)}"
-            self.run(["sh", "-c", UNPACK.format(new=new, place=place)], pack)
+            self.run(["sh", "-c", f"{go} && ({unpack})"], pack)
         return f"{folder}/{name}"
 
 

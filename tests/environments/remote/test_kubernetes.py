@@ -71,15 +71,18 @@ def start(own: Cluster) -> Iterator[Callable[..., Machine]]:
 STAYS = "no_files_of_the_host"
 
 
+def dear(inside: str, check: Check) -> list[pytest.MarkDecorator]:
+    """Each check once where it is quickest; of bubblewrap's in pods one, and all are `full`. A pod
+    for one check alone is two seconds of CPU time: of these one is quick enough for every day."""
+    if inside == "bubblewrap":
+        return [pytest.mark.slow if check.name == STAYS else pytest.mark.full]
+    quick = check.kind == "shared" or check.name == "the_spec_is_carried_out"
+    return [] if quick else [pytest.mark.slow]
+
+
 def suites() -> list[object]:
-    """Each check once where it is quickest; of bubblewrap's in pods one, and all are `full`."""
     return [
-        pytest.param(
-            inside,
-            check,
-            id=f"{inside}-{check.name}",
-            marks=pytest.mark.full if inside == "bubblewrap" and check.name != STAYS else (),
-        )
+        pytest.param(inside, check, id=f"{inside}-{check.name}", marks=dear(inside, check))
         for inside in PodSandbox.inside
         for check in CHECKS
         if inside == "bubblewrap" or not check.confined
@@ -128,6 +131,7 @@ def test_half_a_frame_is_a_fault_and_no_output(start, own: Cluster):
     ends_while_it_runs(start(), lambda: setattr(own, "halve", True))
 
 
+@pytest.mark.slow
 def test_a_server_that_dies_is_a_fault(start, own: Cluster):
     env = start()
 
@@ -137,6 +141,7 @@ def test_a_server_that_dies_is_a_fault(start, own: Cluster):
     env.close()
 
 
+@pytest.mark.slow
 def test_an_evicted_pod_says_so(start, own: Cluster):
     env = start()
     (pod,) = own.pods.values()
@@ -157,6 +162,7 @@ def test_a_pod_that_somebody_removes_is_a_fault(start, own: Cluster):
     assert "not found" in str(said)
 
 
+@pytest.mark.slow
 def test_a_pod_ends_when_its_time_is_over(start, own: Cluster):
     env = start(seconds="15")
 
@@ -166,6 +172,7 @@ def test_a_pod_ends_when_its_time_is_over(start, own: Cluster):
     assert pod.body["spec"]["activeDeadlineSeconds"] == 15
 
 
+@pytest.mark.slow
 def test_a_process_that_is_killed_leaves_no_pod(own: Cluster):
     program = (
         "import sys, time\n"
@@ -292,6 +299,7 @@ def test_a_task_works_in_its_own_image(start, own: Cluster):
     assert kind.identity(EnvironmentSpec()) != kind.identity(EnvironmentSpec(image=image))
 
 
+@pytest.mark.slow
 def test_commands_are_the_user_that_is_asked_for(start):
     env = start(user="1234")
 

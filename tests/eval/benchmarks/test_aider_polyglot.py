@@ -4,17 +4,16 @@ from __future__ import annotations
 
 import json
 import pickle
-from collections.abc import Callable
+from collections.abc import Collection
 from pathlib import Path
 
 import pytest
 
 from chimera.agents.direct import DirectAgent
 from chimera.environments.local import LocalEnvironment
-from chimera.errors import DatasetError, EnvironmentFault, UsageError
+from chimera.errors import DatasetError, UsageError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.attacks import HOSTILE, hostile
-from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.conversation import reply_files, second_message
 from chimera.eval.benchmarks._aider_polyglot.languages import LANGUAGES
 from chimera.eval.benchmarks._aider_polyglot.twins import Form
@@ -25,9 +24,16 @@ from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
 from chimera.programs import why_unusable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
-from tests.conftest import missing
 
 SLOW = {"cpp", "java"}
+
+
+def dear(language: str, full: Collection[str]) -> list[pytest.MarkDecorator]:
+    """Compilers and Jest take seconds; test_aider_polyglot_forgers.py has something of each that
+    does not."""
+    return [pytest.mark.full] if language in full else [pytest.mark.slow] * (language != "python")
+
+
 STUB = "def double(number):\n    pass\n"
 GOLD = "def double(number):\n    return 2 * number\n"
 #: What imports `random` shares a process with the solution.
@@ -73,28 +79,10 @@ def root(tmp_path: Path) -> Path:
     return tmp_path
 
 
-@pytest.fixture(scope="session")
-def cached() -> Callable[[str], None]:
-    """See to it that a language's packages are there, or skip (fail in CI)."""
-
-    def fill(language: str) -> None:
-        from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
-
-        lacking = missing_requirements(language)
-        if lacking:
-            missing(f"{language} needs {lacking[0].install_command}")
-        try:
-            prepare(language)
-        except EnvironmentFault as error:
-            missing(f"the packages of {language} cannot be fetched: {error}")
-
-    return fill
-
-
 @pytest.fixture
-def start(require, cached) -> StartBackend:
+def start(require, prepared) -> StartBackend:
     require("bwrap")
-    cached("python")
+    prepared(AiderPolyglot(language="python"))
     return StartBackend("bubblewrap")
 
 
@@ -122,8 +110,8 @@ def test_a_task_shows_docs_and_stub_and_hides_tests(root):
     assert pickle.loads(pickle.dumps(AiderPolyglot(root))).options()["attempts"] == 2
 
 
-def test_the_agent_never_gets_tests_or_reference(root, cached):
-    cached("python")
+def test_the_agent_never_gets_tests_or_reference(root, prepared):
+    prepared(AiderPolyglot(language="python"))
     benchmark = AiderPolyglot(root)
 
     spec = benchmark.environment(benchmark.tasks()[0])
@@ -273,14 +261,11 @@ def graded(benchmark, task, submission, start):
 @pytest.mark.parametrize(
     "language",
     # JavaScript's is the slowest; code beside honest assertions shows the same of its twin
-    [
-        pytest.param(name, marks=[pytest.mark.full] * (name in {*SLOW, "javascript"}))
-        for name in UNSOLVED
-    ],
+    [pytest.param(name, marks=dear(name, full={*SLOW, "javascript"})) for name in UNSOLVED],
 )
-def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, cached, require):
+def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     name, files = UNSOLVED[language]
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
     task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
@@ -519,11 +504,11 @@ def test_examples_in_comments_count_by_what_cargo_prints():
 
 @pytest.mark.parametrize(
     "language",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in LANGUAGES],
+    [pytest.param(name, marks=dear(name, full=SLOW)) for name in LANGUAGES],
 )
-def test_a_real_exercise_in_every_language(language, dataset, cached, require):
+def test_a_real_exercise_in_every_language(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     name = "yacht" if language == "cpp" else "wordy"
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
     task = next(t for t in benchmark.tasks() if t["id"] == f"{language}/{name}")
@@ -538,9 +523,9 @@ def test_a_real_exercise_in_every_language(language, dataset, cached, require):
 
 @pytest.mark.full
 @pytest.mark.parametrize("language", LANGUAGES)
-def test_every_reference_passes_and_every_stub_fails(language, dataset, cached, require):
+def test_every_reference_passes_and_every_stub_fails(language, dataset, prepared, require):
     require("bwrap")
-    cached(language)
+    prepared(AiderPolyglot(language=language))
     benchmark = AiderPolyglot(dataset("aider-polyglot"), language=language, timeout=600)
 
     report = validate(benchmark, StartBackend("bubblewrap"), mutants=0, workers=2)
@@ -596,8 +581,8 @@ def test_packages_are_fetched_once(tmp_path, monkeypatch, require):
     assert benchmark.preparations() == []
 
 
-def test_a_local_environment_will_do(root, cached):
-    cached("python")
+def test_a_local_environment_will_do(root, prepared):
+    prepared(AiderPolyglot(language="python"))
     benchmark = AiderPolyglot(root)
     (task,) = benchmark.tasks()
 
@@ -607,7 +592,8 @@ def test_a_local_environment_will_do(root, cached):
     assert verdict.passed, verdict.why
 
 
-def test_agents_see_no_tables_of_tests(tmp_path):
+def test_agents_see_no_tables_of_tests(tmp_path, prepared):
+    prepared(AiderPolyglot(language="go"))
     exercise = tmp_path / "go" / "exercises" / "practice" / "two"
     exercise.mkdir(parents=True)
     for name in ("two.go", "two_test.go", "cases_test.go", "go.mod"):

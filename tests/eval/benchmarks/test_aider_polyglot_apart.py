@@ -66,6 +66,11 @@ class Doubler:
 """
 
 
+@pytest.fixture(autouse=True, scope="module")
+def packages(prepared):
+    prepared(AiderPolyglot(language="python"))
+
+
 def exercise(place: Path, tests: str = TESTS, gold: str = GOLD) -> AiderPolyglot:
     files = {
         ".meta/example.py": gold,

@@ -14,13 +14,10 @@ from pathlib import Path
 
 import pytest
 
-from chimera.eval.benchmarks._aider_polyglot.caches import prepare
 from chimera.eval.benchmarks._aider_polyglot.grading import ExerciseTests
-from chimera.eval.benchmarks._aider_polyglot.toolchains import missing_requirements
 from chimera.eval.benchmarks.aider_polyglot import AiderPolyglot
 from chimera.eval.trial import StartBackend
 from chimera.eval.values import Submission
-from tests.conftest import missing
 
 
 @dataclass(frozen=True)
@@ -281,7 +278,8 @@ EXERCISES = {
     "cpp": CPP,
     "cpp with overloads": OVERLOADED,
 }
-SLOW = {"cpp", "cpp with overloads", "java"}
+FULL = {"cpp", "cpp with overloads", "java"}
+SLOW = {"javascript", "javascript that swallows", "rust", "go with another nil"}
 
 
 #: Honest solutions of the same exercises that print what looks like results, and no whole lines.
@@ -356,11 +354,9 @@ def written(root: Path, language: str, forged: Forged, catch: Path | None) -> Ai
 
 
 @pytest.mark.parametrize("language", LOUD)
-def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
+def test_honest_code_passes_whatever_it_prints(language, tmp_path, require, prepared):
     require("bwrap")
-    if lacking := missing_requirements(language):
-        missing(f"{language} needs {lacking[0].install_command}")
-    prepare(language)
+    prepared(AiderPolyglot(language=language))
     exercise = EXERCISES[language]
     benchmark = written(tmp_path, language, exercise, None)
     (task,) = benchmark.tasks()
@@ -374,14 +370,18 @@ def test_honest_code_passes_whatever_it_prints(language, tmp_path, require):
 
 @pytest.mark.parametrize(
     "name",
-    [pytest.param(name, marks=[pytest.mark.full] * (name in SLOW)) for name in EXERCISES],
+    [
+        pytest.param(
+            name,
+            marks=[pytest.mark.full] * (name in FULL) + [pytest.mark.slow] * (name in SLOW),
+        )
+        for name in EXERCISES
+    ],
 )
-def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require):
+def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, require, prepared):
     require("bwrap")
     language, forged = name.split()[0], EXERCISES[name]
-    if lacking := missing_requirements(language):
-        missing(f"{language} needs {lacking[0].install_command}")
-    prepare(language)
+    prepared(AiderPolyglot(language=language))
     catch = None
     if language == "cpp":
         real = AiderPolyglot(dataset("aider-polyglot"), language="cpp")
@@ -402,15 +402,13 @@ def test_what_is_forged_beside_honest_assertions_fails(name, tmp_path, dataset, 
     assert forged.fails_by in hostile.why, (hostile.why, hostile.evidence)
 
 
-@pytest.mark.parametrize("true_first", [True, False])
+@pytest.mark.parametrize("true_first", [True, pytest.param(False, marks=pytest.mark.slow)])
 def test_chance_says_whether_a_twin_comes_before_the_true_run(
-    tmp_path, require, monkeypatch, true_first
+    tmp_path, require, prepared, monkeypatch, true_first
 ):
     """And a wrong answer is run twice at most."""
     require("bwrap")
-    if lacking := missing_requirements("go"):
-        missing(f"go needs {lacking[0].install_command}")
-    prepare("go")
+    prepared(AiderPolyglot(language="go"))
     benchmark = written(tmp_path, "go", GO, None)
     (task,) = benchmark.tasks()
     drawn, run = secrets.randbits, ExerciseTests._run_form

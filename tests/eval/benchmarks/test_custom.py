@@ -186,8 +186,8 @@ def test_no_mark_and_no_published_file_tell_the_runs_apart(require, telling):
 
 @pytest.fixture(scope="module")
 def learnt(tmp_path_factory):
-    """Where what references show is kept, for all tests of this file."""
-    return tmp_path_factory.mktemp("learnt")
+    """Where what references show is kept, for all tests of this file in all processes."""
+    return tmp_path_factory.getbasetemp().parent / "learnt"
 
 
 @pytest.fixture
@@ -215,7 +215,13 @@ def twinned_verdict(require, learnt, monkeypatch):
         (FORGES.replace("NUMBER", "1"), "expected values were changed: test_it::test_one"),
     ],
 )
-@pytest.mark.parametrize("option", ["", "-x"], ids=["all", "stops at a failure"])
+@pytest.mark.parametrize(
+    "option",
+    [
+        pytest.param("", id="all"),
+        pytest.param("-x", id="stops at a failure", marks=pytest.mark.slow),
+    ],
+)
 def test_with_a_reference_one_forged_assertion_is_enough(twinned_verdict, answer, why, option):
     result = twinned_verdict(answer, option)
 
@@ -291,6 +297,7 @@ f = Square
 """
 
 
+@pytest.mark.slow
 def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, learnt, monkeypatch):
     require("bwrap")
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
@@ -306,7 +313,13 @@ def test_objects_that_do_not_stand_copies_of_themselves_meet_none(require, learn
     assert answer.passed, answer.why
 
 
-@pytest.mark.parametrize("gold", [{}, {"answer.py": HONEST}], ids=["alone", "reference"])
+@pytest.mark.parametrize(
+    "gold",
+    [
+        pytest.param({}, id="alone"),
+        pytest.param({"answer.py": HONEST}, id="reference", marks=pytest.mark.slow),
+    ],
+)
 @pytest.mark.parametrize(
     ("file", "option", "forged"),
     [
@@ -435,6 +448,7 @@ def test_with_a_reference_no_test_may_be_missing(require, learnt, monkeypatch, a
     assert result.why == why
 
 
+@pytest.mark.slow
 def test_reference_files_prove_a_task(require, tmp_path, monkeypatch):
     require("bwrap")
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))

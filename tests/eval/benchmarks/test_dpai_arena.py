@@ -410,6 +410,7 @@ def test_what_a_machine_lacks_is_told_before_the_start(
     assert "an image for their containers" in lacking("docker")
 
 
+@pytest.mark.slow
 def test_what_a_broken_build_fetched_is_not_kept(tmp_path, require, monkeypatch):
     require("bwrap", "mvn")
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))

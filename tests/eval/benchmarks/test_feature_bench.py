@@ -200,6 +200,7 @@ def graded(benchmark, task, patch):
         return benchmark.grade(task, Submission(text=patch, form="model_patch"), env)
 
 
+@pytest.mark.slow
 def test_both_levels_in_an_image(tmp_path, image):
     half = WHOLE.partition("\n\n\ndef triple")[0] + "\n"
     removes = difference(WHOLE, half, "shop.py")

@@ -189,6 +189,7 @@ def graded(benchmark, task, submission, backend="bubblewrap"):
         return benchmark.grade(task, submission, env)
 
 
+@pytest.mark.slow
 def test_a_real_instance(dataset, require, cached):
     require("bwrap", "git")
     benchmark, task = find(dataset, "pytest-dev__pytest-7571")

@@ -59,7 +59,7 @@ def check(runner: str, made: Repository) -> None:
     assert verdict.metrics["overridden_test_files"]
 
 
-@pytest.mark.parametrize("runner", ["unittest", "node"])
+@pytest.mark.parametrize("runner", ["unittest", pytest.param("node", marks=pytest.mark.slow)])
 def test_interpreted_languages(repository, runner):
     check(runner, repository(runner))
 

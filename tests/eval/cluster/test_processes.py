@@ -280,8 +280,9 @@ def stored() -> int:
     ("end", "code"),
     [
         (lambda pid: os.kill(pid, signal.SIGKILL), -signal.SIGKILL),
-        (lambda pid: os.killpg(pid, signal.SIGINT), 130),  # as a terminal's Ctrl-C: all hear it
-        (lambda pid: os.kill(pid, signal.SIGTERM), 143),
+        # as a terminal's Ctrl-C: all hear it
+        pytest.param(lambda pid: os.killpg(pid, signal.SIGINT), 130, marks=pytest.mark.slow),
+        pytest.param(lambda pid: os.kill(pid, signal.SIGTERM), 143, marks=pytest.mark.slow),
     ],
     ids=["killed", "interrupted", "terminated"],
 )

@@ -361,6 +361,7 @@ def test_variances_of_samples_are_told_apart_from_those_of_tasks():
     assert spread.within == pytest.approx(0.25 + 0.16, abs=0.02)
 
 
+@pytest.mark.slow
 def test_a_hundred_thousand_tasks_are_drawn_from_no_more_than_once(monkeypatch):
     generator = random.Random(1)
     runs = [drawn(generator, str(i), [0.5] * 100_000, samples=2) for i in range(3)]

@@ -472,11 +472,13 @@ def merged(store):
         (lambda store: list(summary_lines(EvalResult.of(store))), 15),
         (lambda store: EvalResult.of(store).pass_at(1), 15),
         (lambda store: [None for _ in store.each_key()], 10),
-        (lambda store: [None for _ in store.records(whole=True)], 10),
+        pytest.param(
+            lambda store: [None for _ in store.records(whole=True)], 10, marks=pytest.mark.slow
+        ),
         (lambda store: [None for _ in EvalResult.of(store).document()], 15),
-        (lambda store: [None for _ in ctrf(store)], 15),
+        pytest.param(lambda store: [None for _ in ctrf(store)], 15, marks=pytest.mark.slow),
         (lambda store: compare_runs([RunScores.of(store), RunScores.of(store)]), 30),
-        (merged, 10),
+        pytest.param(merged, 10, marks=pytest.mark.slow),
     ],
 )
 def test_memory_hardly_grows_with_the_trials(tmp_path, monkeypatch, work, most):

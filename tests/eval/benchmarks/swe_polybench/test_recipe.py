@@ -84,6 +84,7 @@ def test_the_steps_are_run_once_on_the_tree_and_are_its_base(tmp_path, nvm, monk
     assert steps.prepared(tree, StartBackend("bubblewrap")) == made
 
 
+@pytest.mark.slow
 def test_what_package_managers_leave_in_the_home_is_found_there_again(
     tmp_path, monkeypatch, require
 ):

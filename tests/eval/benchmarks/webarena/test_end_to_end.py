@@ -152,6 +152,7 @@ def benchmark_for(tmp_path: Path, trac: str) -> Any:
     return make
 
 
+@pytest.mark.slow
 def test_wrong_end_states_fail_and_right_ones_pass(
     benchmark_for: Any, tmp_path: Path, trac: str, capsys: pytest.CaptureFixture[str]
 ) -> None:

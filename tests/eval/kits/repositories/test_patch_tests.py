@@ -494,7 +494,9 @@ EXIT = "    import os\n    os.write(2, b'\\n{id} ... ok\\n{other} ... ok\\n')\n 
         ("I fixed it.", "does not apply"),
         (new_file("notes.txt", "x\n"), "not passed: test_add"),
         (edited("    return a * b"), "not passed: test_add"),
-        (edited("    import time; time.sleep(1000)"), "did not end"),
+        pytest.param(
+            edited("    import time; time.sleep(1000)"), "did not end", marks=pytest.mark.slow
+        ),
         (edited("    import sys; sys.exit(0)"), "ended with|no test results|not passed"),
         (GOLD.replace("return a - b", "return a / b"), "does not apply"),
         (new_file(".git/hooks/post-checkout", "x\n"), "does not apply"),

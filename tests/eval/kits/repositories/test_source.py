@@ -92,9 +92,12 @@ SETUP = "from setuptools import setup\n{}\nsetup(name='calc', version='1.5', py_
             ["calc.egg-info"],
             "",
         ),
-        ("raise SystemExit('no compiler')", ["build-failed.txt"], "no compiler"),
+        pytest.param(
+            "raise SystemExit('no compiler')", ["build-failed.txt"], "no compiler",
+            marks=pytest.mark.slow,
+        ),
     ],
-)
+)  # fmt: skip
 def test_a_build_leaves_what_it_makes(tmp_path, require, code, files, failure):
     require("bwrap", "git")
     project = tmp_path / "project"

@@ -131,7 +131,7 @@ def test_a_distribution_is_named_exactly():
         source_distribution("flask>=2")
 
 
-@pytest.fixture(params=["confined", "on this machine"])
+@pytest.fixture(params=["confined", pytest.param("on this machine", marks=pytest.mark.slow)])
 def installing(request, tmp_path, monkeypatch, require):
     """Both ways of installing, with a key to be stolen."""
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
@@ -246,6 +246,7 @@ def test_a_script_that_starts_uv_elsewhere_is_not_uv(tmp_path, monkeypatch):
     assert uv_program() == str(own / "uv")
 
 
+@pytest.mark.slow
 def test_an_installer_that_brings_none_of_several_packages_is_a_fault(tmp_path, monkeypatch):
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("PIP_NO_INDEX", "1")

@@ -87,6 +87,7 @@ def store_task(root: Path, image: str) -> Path:
     )
 
 
+@pytest.mark.slow
 def test_services_serve_the_agent_and_its_verifier_and_end_with_them(tmp_path, image):
     store_task(tmp_path / "tasks", image)
 

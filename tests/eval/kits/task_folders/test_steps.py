@@ -93,6 +93,7 @@ def test_every_step_is_asked_and_verified(tmp_path, image):
     assert record.verdict.metrics["steps"] == ["reward 1", "reward 1"]
 
 
+@pytest.mark.slow
 def test_the_reference_passes_and_a_step_that_fails_ends_it(tmp_path, image):
     stepped_task(tmp_path / "tasks", image)
 

@@ -59,12 +59,17 @@ def library_task(root, image):
     ("script", "status"),
     [
         (INSTALL, "passed"),
-        (INSTALL.replace("1.0", "2.0.1") + "echo x=1 > answers/more.py\n", "passed"),
-        (INSTALL.replace("42", "41"), "failed"),
-        (
+        pytest.param(
+            INSTALL.replace("1.0", "2.0.1") + "echo x=1 > answers/more.py\n",
+            "passed",
+            marks=pytest.mark.slow,
+        ),
+        pytest.param(INSTALL.replace("42", "41"), "failed", marks=pytest.mark.slow),
+        pytest.param(
             INSTALL.replace("42", "41")
             + "echo 'import os, sys; sys.argv[0] == \"-m\" and os._exit(0)' > x.pth\n",
             "failed",
+            marks=pytest.mark.slow,
         ),
     ],
 )
@@ -105,6 +110,7 @@ ASKING = (
 )
 
 
+@pytest.mark.slow
 def test_where_the_reference_needs_its_servers_they_stay_and_all_else_ends(tmp_path, image):
     # As a server that has changed its user: nobody sees what it has open.
     hidden = "import ctypes;ctypes.CDLL(None).prctl(4,0,0,0,0);" + SERVER.replace("8123", "8124")
@@ -197,6 +203,7 @@ def test_changes_arrive_with_modes_owners_links_and_deletions(image):
     ]
 
 
+@pytest.mark.slow
 def test_a_hard_link_to_what_is_withheld_keeps_its_content(image):
     spec = EnvironmentSpec(needs=frozenset({"commands", "image", "root"}), image=image)
     with DockerEnvironment.start(spec) as agent, DockerEnvironment.start(spec) as fresh:

@@ -100,7 +100,7 @@ def test_declared_tests_are_read_without_running(tmp_path):
     assert declared_tests(load_task(place)) == ["test_a", "test_c"]
 
 
-@pytest.mark.parametrize("make", [harbor_task, yaml_task])
+@pytest.mark.parametrize("make", [harbor_task, pytest.param(yaml_task, marks=pytest.mark.slow)])
 def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatch):
     monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path / "cache"))
     monkeypatch.setenv("CHIMERA_DOCKER_IMAGE_MAP", json.dumps({"not-to-be-had:1": image}))
@@ -114,6 +114,7 @@ def test_the_solution_passes_and_nothing_fails(tmp_path, image, make, monkeypatc
     assert nothing.verdict.value == 0.0
 
 
+@pytest.mark.slow
 def test_solutions_and_tests_take_from_clones_what_is_at_a_code_host(tmp_path, image):
     clone = write(tmp_path / "clones/owner/name", {"answer.txt": "42\n"})
     author = ("-c", "user.name=a", "-c", "user.email=a@localhost")
@@ -141,6 +142,7 @@ def test_solutions_and_tests_take_from_clones_what_is_at_a_code_host(tmp_path, i
     assert wrong.status == "failed"
 
 
+@pytest.mark.slow
 def test_partial_rewards_are_kept_and_missing_ones_are_errors(tmp_path, image):
     place = harbor_task(tmp_path, image)
 
@@ -153,6 +155,7 @@ def test_partial_rewards_are_kept_and_missing_ones_are_errors(tmp_path, image):
     assert "wrote no reward" in missing.why
 
 
+@pytest.mark.slow
 def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
     place = harbor_task(tmp_path, image)
     toml = TASK_TOML.replace("timeout_sec = 300.0", "timeout_sec = 1.0")
@@ -164,6 +167,7 @@ def test_a_verifier_that_hangs_is_a_failure(tmp_path, image):
     assert "did not end" in record.why
 
 
+@pytest.mark.slow
 def test_an_agent_is_stopped_at_the_limit_of_the_task_and_graded(tmp_path, image):
     place = harbor_task(tmp_path, image)
     toml = TASK_TOML.replace("timeout_sec = 120.0", "timeout_sec = 20.0")
