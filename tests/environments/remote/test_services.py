@@ -75,7 +75,12 @@ QUICK = "e2b"
 STAYS = "no_files_of_the_host"
 #: Half a gigabyte and more, as text twice over; bounds are tried for less below.
 DEAR = ("output_is_bounded", "huge_files_are_refused")
-ALL = [pytest.param(name, marks=pytest.mark.xdist_group(name)) for name in KINDS]
+ALL = [
+    pytest.param(name, marks=[pytest.mark.xdist_group(name)] + [pytest.mark.slow] * (name != QUICK))
+    for name in KINDS
+]
+#: Of the suite, what `make test` tries: a connection's bytes, ends and limits are tried below.
+EVERY_DAY = ("results_are_told_apart", "bytes_survive", "deadline_is_kept")
 
 
 @contextmanager
@@ -147,8 +152,10 @@ def shared(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Callable[[Kind]
         context.__exit__(None, None, None)
 
 
-def quick(kind: str, inside: str, check: Check) -> bool:
-    return kind == QUICK and inside == "container" and check.name not in DEAR
+def tier(kind: str, inside: str, check: Check) -> list[pytest.MarkDecorator]:
+    if kind != QUICK or inside != "container" or check.name in DEAR:
+        return [pytest.mark.full]
+    return [] if check.name in EVERY_DAY else [pytest.mark.slow]
 
 
 def suites() -> list[object]:
@@ -164,8 +171,7 @@ def suites() -> list[object]:
     return [
         pytest.param(
             kind, inside, check, id=f"{kind}-{inside}-{check.name}",
-            marks=[pytest.mark.xdist_group(kind)]
-            + ([] if quick(kind, inside, check) else [pytest.mark.full]),
+            marks=[pytest.mark.xdist_group(kind), *tier(kind, inside, check)],
         )
         for kind, inside, check in marks
     ]  # fmt: skip
