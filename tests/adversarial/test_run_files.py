@@ -164,6 +164,28 @@ def test_only_the_schema_of_a_run_is_opened(run, statements, access):
         RunStore(run, **access)
 
 
+def without_most_of_its_index(path: Path) -> None:
+    """The index of the trials becomes one that knows of a single trial."""
+    by_hand(
+        path,
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = ON",
+        "CREATE TABLE z (a TEXT, b INTEGER, c INTEGER, PRIMARY KEY (a, b, c)) WITHOUT ROWID",
+        "INSERT INTO z SELECT task_id, sample, id FROM trials NOT INDEXED LIMIT 1",
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'z') "
+        "WHERE name = 'sqlite_autoindex_trials_1'",
+        "DELETE FROM sqlite_master WHERE name = 'z'",
+    )
+
+
+@pytest.mark.parametrize("access", [{}, {"write": True}, {"create": True}], ids=str)
+def test_an_index_that_does_not_have_each_trial_is_refused(run, access):
+    without_most_of_its_index(run)
+
+    with pytest.raises(UsageError, match="missing from index"):
+        RunStore(run, **access)
+
+
 VALUES = {
     "text for a number": ("trials", "steps", "many"),
     "a blob for a text": ("trials", "task_id", b"\xff\x00"),

@@ -56,6 +56,14 @@ def test_ones_own_run_is_resumed_and_graded_by_its_name(chimera, run, tmp_path):
     assert (key.stat().st_mode & 0o777, len(key.read_bytes())) == (0o600, 32)
 
 
+def test_a_check_confirms_no_verdict_whose_answer_is_gone(chimera, run):
+    with sqlite3.connect(run) as connection:
+        connection.execute("DELETE FROM submissions")
+    checked = chimera("grade", "latest", "--check", "--json")
+
+    assert (checked.code, json.loads(checked.out)["unfounded"]) == (1, 1)
+
+
 def test_a_run_from_elsewhere_asks_for_its_paths_again(chimera, run, tasks, tmp_path):
     shutil.rmtree(tmp_path / ".chimera")
     resumed = chimera("eval", "--resume")

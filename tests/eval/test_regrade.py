@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import sqlite3
 from itertools import islice
 from pathlib import Path
 
@@ -87,6 +88,21 @@ def test_stored_verdicts_are_checked_and_replaced(letters):
     assert [each.changed for each in same] == [False, False]
     assert sorted(each.before.task_id for each in checked if each.changed) == ["a"]
     assert (sorted(before), sorted(after)) == ([False, True], [False, False])
+
+
+def test_a_verdict_without_an_answer_is_confirmed_by_nothing(letters):
+    path = run(RunSettings(letters, model="scripted/text:a", limit="2")).store.path
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM submissions WHERE trial = 1")
+    with RunStore(path, write=True) as store:
+        again = list(grade_again(store, controls="off"))
+        kept = [record.passed for record in store.records()]
+        basis = basis_of(store.manifest())
+
+    assert sorted(each.unfounded for each in again) == [False, True]
+    assert [each.decided for each in again if each.unfounded] == [False]
+    assert kept == [True, False]
+    assert basis["grader"] == "two in one run"
 
 
 @pytest.mark.parametrize(

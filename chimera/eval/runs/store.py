@@ -239,9 +239,12 @@ class RunStore:
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
         self._controls: list[control_store.ControlRow] = []  # written with the next trial
         self._open = True
-        if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
-            self.close()
-            raise self.contradiction()
+        if not lasting:
+            try:
+                self.check()
+            except UsageError:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -258,6 +261,19 @@ class RunStore:
             finally:
                 self._open = False
                 self._database.close()
+
+    def check(self) -> None:
+        """Refuse a file that says two things of a trial."""
+        self.check_trials()
+        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+            raise self.contradiction()
+
+    def check_trials(self) -> None:
+        """Refuse a file whose index does not have each trial once: what is found by it, counted
+        or listed would be different trials."""
+        found = next(self.rows(tuple[str], "PRAGMA integrity_check(trials)"), ("",))
+        if found != ("ok",):
+            raise UsageError(f"{self.path} is damaged: {one_line(found[0])}")
 
     def contradiction(self) -> UsageError:
         """What is said of a file that says two things of a trial."""
