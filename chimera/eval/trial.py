@@ -44,6 +44,8 @@ ResultT = TypeVar("ResultT")
 #: How long an agent may take to notice that its time is up before it is given up.
 GRACE_SECONDS = 10.0
 FIRST_BACKOFF_SECONDS = 1.0
+#: The most US dollars that an agent is believed to have cost.
+MOST_COST = 1e9
 
 _open_environments: dict[int, Environment] = {}
 
@@ -337,11 +339,17 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     account.steps, account.trajectory = result.steps, result.trajectory
     account.stop_reason, account.usage = result.stop_reason, result.usage
     if not meter.calls and result.cost != 0.0:
-        meter.cost = result.cost  # an outside agent that keeps its own account
+        meter.cost = _believable(result.cost)  # an outside agent that keeps its own account
     env.deadline = None
     account.phase = "answer"
     with _boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
+
+
+def _believable(cost: object) -> float | None:
+    """What an agent says it cost; what nothing can have cost is not known."""
+    told = isinstance(cost, (int, float)) and 0 <= cost <= MOST_COST
+    return float(cost) if told else None  # type: ignore[arg-type]
 
 
 def _seconds(spec: TrialSpec) -> float | None:

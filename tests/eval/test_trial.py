@@ -225,6 +225,17 @@ def test_who_knows_the_answer_opens_no_environment_that_nobody_uses():
     assert [env.log for env in start.made] == [["close"]]  # the grader's
 
 
+@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf"), "3"])
+def test_a_cost_that_nothing_can_have_is_not_known(cost):
+    class Claims:
+        def run(self, prompt, env):
+            return AgentResult("yes", cost=cost)
+
+    record = run_trial(spec(agent=Claims()))
+
+    assert (record.status, record.cost) == ("passed", None)
+
+
 def test_the_agent_never_gets_the_task():
     class Spy:
         def run(self, prompt, env):

@@ -17,7 +17,7 @@ from chimera.eval.filed import Coded, Filed
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import Count, Finite, RunStore, Seconds
+from chimera.eval.runs.store import Count, Money, RunStore, Seconds
 from chimera.eval.values import content_digest
 from chimera.text import one_line
 from chimera.types import JSON
@@ -98,7 +98,7 @@ class RunScores:
         """Of a run's file, from which the tasks are read as long as it is open."""
         total, cost, seconds, unknown = 0, 0.0, 0.0, False
         query = "SELECT cost, duration FROM trials"
-        for spent, took in store.rows(tuple[Finite | None, Seconds], query):
+        for spent, took in store.rows(tuple[Money | None, Seconds], query):
             total, cost, seconds = total + 1, cost + (spent or 0.0), seconds + took
             unknown = unknown or spent is None
         manifest = store.manifest()

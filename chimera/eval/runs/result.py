@@ -20,7 +20,7 @@ import msgspec
 from chimera.errors import UsageError
 from chimera.eval.filed import Coded, Counts
 from chimera.eval.runs import stats
-from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
+from chimera.eval.runs.store import Count, Money, RunStore, Seconds, StoredStatus
 from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
@@ -33,7 +33,7 @@ SHOWN_TRIALS = 20
 
 class _Costs(NamedTuple):
     status: StoredStatus
-    cost: Finite | None
+    cost: Money | None
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count

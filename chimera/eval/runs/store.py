@@ -105,6 +105,7 @@ MOST_WAITING = 100
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Flag = Annotated[int, Meta(ge=0, le=1)]
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Money = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 StoredStatus = Literal["passed", "failed", "error", "submitted"]
 
@@ -124,7 +125,7 @@ class _Trial(NamedTuple):
     boundary: str | None
     message: str | None
     retryable: Flag | None
-    cost: Finite | None
+    cost: Money | None
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
@@ -161,7 +162,7 @@ class _Call(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
-    cost: Finite | None
+    cost: Money | None
     started: Seconds
     seconds: Seconds
     attempts: Count
@@ -776,11 +777,14 @@ class RunStore:
 
     def spent(self) -> float:
         """Money booked for this run; a call under way when it was killed counts in full."""
-        booked = sum(
-            amount for (amount,) in self.rows(tuple[Finite], "SELECT amount FROM spending")
-        )
+        booked = highest = 0.0
+        for (amount,) in self.rows(tuple[Finite], "SELECT amount FROM spending ORDER BY rowid"):
+            booked += amount
+            highest = max(highest, booked)
+            if booked < -1e-6 * (1 + highest):  # sums are rounded
+                raise UsageError(f"{self.path} is damaged: more was given back than was booked")
         query = "SELECT cost FROM trials WHERE cost IS NOT NULL"
-        return max(booked, sum(cost for (cost,) in self.rows(tuple[Finite], query)))
+        return max(booked, sum(cost for (cost,) in self.rows(tuple[Money], query)))
 
     def rows(self, kind: type[RowT], query: str, arguments: Sequence[Any] = ()) -> Iterator[RowT]:
         """What a query finds, each row a tuple of `kind`; for summaries and viewers too."""
