@@ -124,7 +124,7 @@ def _module(module: str, name: str, what: str) -> ModuleType:
         _search(Path.cwd())
     try:
         return importlib.import_module(module)
-    except Exception as error:  # code of one's own may raise anything
+    except (Exception, SystemExit) as error:  # code of one's own may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and module.startswith(missing):
             place = f"no module '{module}' is installed or in {Path.cwd()}"
@@ -158,7 +158,7 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
             spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[stem]
-            if not isinstance(error, Exception):
+            if isinstance(error, KeyboardInterrupt):
                 raise
             raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
         return module

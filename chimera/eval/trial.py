@@ -29,7 +29,15 @@ from chimera.errors import (
     fault,
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict, content_digest
+from chimera.eval.values import (
+    Submission,
+    TrialError,
+    TrialRecord,
+    Verdict,
+    checked_submission,
+    checked_verdict,
+    content_digest,
+)
 from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
 from chimera.providers.secrets import without_keys
@@ -266,22 +274,21 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
         env: Environment = NoEnvironment()
         submission = account.submission if benchmark.grading != "same" else None
         if submission is None:
-            with _boundary(EnvironmentFault, "starting the environment"):
+            with boundary(EnvironmentFault, "starting the environment"):
                 env = _agents_environment(spec)
             stack.callback(_close, env)
             _open_environments[id(env)] = env
             account.phase = "agent"
             submission = _solve(spec, env, account)
-            if not isinstance(submission, Submission):
-                kind = type(submission).__name__
-                raise AgentError(f"what was handed in is {kind}: expected a Submission")
-            with _boundary(AgentError, "reading the submission"):
-                submission = with_texts(storable_value(submission), without_keys)
+            with boundary(AgentError, "reading the submission"):
+                submission = with_texts(
+                    storable_value(checked_submission(submission)), without_keys
+                )
                 account.submission = submission
             submitted()
         account.submission = submission
         if benchmark.grading == "same":
-            with _boundary(EnvironmentFault, "ending the agent's processes"):
+            with boundary(EnvironmentFault, "ending the agent's processes"):
                 env.deadline = None
                 env.stop_processes()
         else:
@@ -289,12 +296,12 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             env = NoEnvironment()
         if benchmark.grading == "fresh":
             account.phase = "start"
-            with _boundary(EnvironmentFault, "starting the grading environment"):
+            with boundary(EnvironmentFault, "starting the grading environment"):
                 env = benchmark.open_grading_environment(task, spec.start.without_network())
             stack.callback(_close, env)
             _open_environments[id(env)] = env
         account.phase = "answer"
-        with _boundary(GraderError, "grading"):
+        with boundary(GraderError, "grading"):
             account.verdict = _graded(spec, submission, env)
             return account.verdict
 
@@ -312,8 +319,7 @@ def _agents_environment(spec: TrialSpec) -> Environment:
 
 def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdict:
     def grade() -> Verdict:
-        verdict: Verdict = spec.benchmark.grade(spec.task, submission, env)
-        return verdict
+        return checked_verdict(spec.benchmark.grade(spec.task, submission, env))
 
     if spec.equal is None:
         return grade()
@@ -323,16 +329,17 @@ def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdic
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     """Let the agent work, then take what it hands in."""
     meter = account.meter
-    seconds = _seconds(spec)
+    with boundary(GraderError, "asking for the task's time"):
+        seconds = _seconds(spec)
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
         meter.deadline = time.monotonic() + seconds
     if submits(spec.agent):
-        with _boundary(AgentError, "handing in"):
+        with boundary(AgentError, "handing in"):
             return spec.agent.submit(spec.benchmark, spec.task, spec.sample, env)
     env.deadline = meter.deadline
     try:
-        with _boundary(AgentError, "the agent"):
+        with boundary(AgentError, "the agent"):
             result = _run_agent(spec.agent, spec.task["prompt"], env, seconds)
     except LimitReached as limit:
         result = AgentResult("", stop_reason=f"limit:{limit.limit}")
@@ -342,7 +349,7 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         meter.cost = _believable(result.cost)  # an outside agent that keeps its own account
     env.deadline = None
     account.phase = "answer"
-    with _boundary(AgentError, "collecting the submission"):
+    with boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
 
 
@@ -393,7 +400,7 @@ def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> Re
     return outcome
 
 
-class _boundary(doing):
+class boundary(doing):
     """Name an unexpected exception for the boundary it crossed; ours pass as they are."""
 
     __slots__ = ("_kind",)
@@ -426,7 +433,7 @@ class _boundary(doing):
 
 def _close(env: Environment) -> None:
     _open_environments.pop(id(env), None)
-    with _boundary(EnvironmentFault, "closing the environment"):
+    with boundary(EnvironmentFault, "closing the environment"):
         env.close()
 
 

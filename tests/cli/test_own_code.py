@@ -41,6 +41,8 @@ def own(tmp_path):
         ("import no_such_package", "No module named 'no_such_package' (mine_to_try.py:1)"),
         ("\n1 / 0", "cannot be loaded: ZeroDivisionError: division by zero (mine_to_try.py:2)"),
         (source("1 / 0"), "mine: tasks() failed: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(0)", "cannot be loaded: SystemExit: 0 (mine_to_try.py:1)"),
+        (source("exit(0)"), "mine: tasks() failed: SystemExit: 0"),
         (source("['a']"), "task 0 is 'a': expected a dictionary with the texts 'id' and 'prompt'"),
         (source('[{"id": 1, "prompt": "x"}]'), "task 0 is {'id': 1, 'prompt': 'x'}: expected"),
         (source('[{"prompt": "x"}]'), "task 0 is {'prompt': 'x'}: expected"),

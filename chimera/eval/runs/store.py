@@ -284,10 +284,10 @@ class RunStore:
     # The manifest
 
     def set_manifest(self, values: Mapping[str, JSON]) -> None:
+        rows = [(storable(key), _settled(value, f"its {key}")) for key, value in values.items()]
         with self._database.transaction():
             self._database.connection.executemany(
-                "INSERT OR REPLACE INTO manifest VALUES (?, ?)",
-                [(storable(key), _json(storable_value(value))) for key, value in values.items()],
+                "INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows
             )
 
     def manifest(self) -> dict[str, JSON]:
@@ -306,7 +306,7 @@ class RunStore:
                     (
                         task["id"],
                         redact(storable(task["prompt"])),
-                        _json(storable_value(task.get("metadata", {}))),
+                        _settled(task.get("metadata", {}), f"the metadata of task {task['id']!r}"),
                     )
                     for task in tasks
                 ),
@@ -901,6 +901,14 @@ def _json(value: JSON, clean: Callable[[str], str] = redact) -> str:
     if not may_hold_secrets(encoded):
         return encoded
     return encode(with_texts(msgspec.json.decode(encoded), clean)).decode()
+
+
+def _settled(value: JSON, what: str) -> str:
+    """The JSON text of what a run is made of; a `UsageError` of what has none."""
+    try:
+        return _json(storable_value(value))
+    except _UNSTORABLE as error:
+        raise UsageError(f"the run cannot be stored: {what:.200}: {error}") from None
 
 
 class StoredBudget(Budget):
