@@ -39,7 +39,7 @@ from chimera.eval.values import (
     content_digest,
 )
 from chimera.providers.journal import Journal
-from chimera.providers.meter import Budget, Meter, TrialLimits, metered
+from chimera.providers.meter import Budget, CallRecord, Meter, TrialLimits, metered
 from chimera.providers.secrets import without_keys
 from chimera.text import storable_value, with_texts
 from chimera.types import JSON, AgentResult, Usage
@@ -175,6 +175,7 @@ class _Account:
     stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     verdict: Verdict | None = None
+    taken_over: tuple[CallRecord, ...] = ()
     phase: Literal["start", "agent", "answer"] = "start"
 
     def blames_answer(self, error: ChimeraError) -> bool:
@@ -185,6 +186,7 @@ class _Account:
 
     def take_over(self, prior: TrialRecord) -> None:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
+        self.taken_over = prior.calls
         for call in prior.calls:
             self.meter.record(call)
         # there was a verdict, without the control it needs, or one that could not be stored
@@ -213,7 +215,8 @@ def run_trial(
     if spec.journals is not None:
         meter.journal = Journal(spec.journals, f"{spec.digest}.jsonl")
         for call in meter.journal.left:
-            meter.record(call.account)
+            if not any(_same_call(call.account, known) for known in account.taken_over):
+                meter.record(call.account)
 
     def record(
         attempt: int, verdict: Verdict | None = None, error: TrialError | None = None
@@ -351,6 +354,16 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     account.phase = "answer"
     with boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
+
+
+def _same_call(journaled: CallRecord, stored: CallRecord) -> bool:
+    """Whether a call is in the trial's record as well as in its journal, which was not removed: it
+    was paid once. The journal has the time of the request, the record that of the call in it."""
+    begun, ended = journaled.started - 0.01, journaled.started + journaled.seconds + 0.01
+    paid = (journaled.model, journaled.usage, journaled.cost)
+    return paid == (stored.model, stored.usage, stored.cost) and (
+        begun <= stored.started <= stored.started + stored.seconds <= ended
+    )
 
 
 def _believable(cost: object) -> float | None:
