@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 import re
 import sys
 import threading
@@ -211,6 +212,8 @@ def _converted(text: str, kind: Any, key: str) -> Any:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is bool:
         return BOOLEANS[text.lower()]
+    if origin is float and math.isnan(float(text)):
+        raise ValueError  # compares with nothing, so that no bound holds
     if origin in (int, float, Path):
         return origin(text)
     if origin is Literal:

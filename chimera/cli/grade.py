@@ -11,6 +11,8 @@ import msgspec
 from chimera.cli.evaluation import Output, Reports, drive
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import (
+    Number,
+    Whole,
     config_option,
     controls_option,
     json_option,
@@ -35,11 +37,11 @@ from chimera.text import one_line
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--environment", "-e", help="Where graders that need one run: bubblewrap, docker, …")
-@option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
+@option("--concurrency", "-n", type=Whole(1), help="Verdicts at once.")
 @controls_option
 @option("--role", "roles", multiple=True, help="judge=MODEL; repeatable.")
 @option("--check", is_flag=True, help="With RUN: change nothing, exit 1 unless all verdicts hold.")
-@option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--fail-under", type=Number(0, 1), help="Exit 1 when the pass rate is lower.")
 @report_options
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @runs_dir_option

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import time
@@ -29,7 +30,7 @@ from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.sequential import UntilDecided
-from chimera.eval.runs.store import RunStore, StoredBudget
+from chimera.eval.runs.store import MOST_SAMPLES, RunStore, StoredBudget
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
     EqualAnswers,
@@ -154,11 +155,14 @@ class Harness:
                 *most, last = (kind.__name__.replace("NoneType", "None") for kind in kinds)
                 expected = f"{', '.join(most)} or {last}" if most else last
                 raise UsageError(f"{name} is {value!r:.60}: expected {expected}")
+        for name, value in {"budget": self.budget, **asdict(self.limits)}.items():
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value!r:.60}: expected a number from 0 on")
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
-        if self.samples < 1:
-            raise UsageError(f"samples must be at least 1, got {self.samples}")
+        if not 1 <= self.samples <= MOST_SAMPLES:
+            raise UsageError(f"samples must be from 1 to {MOST_SAMPLES}, got {self.samples}")
         plan = self._plan()
         if not plan:
             raise UsageError(f"{self._benchmark.name()}: no task to run")

@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
@@ -40,7 +41,7 @@ from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, ru
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
-from chimera.eval.runs.store import RunStore
+from chimera.eval.runs.store import Count, RunStore, Samples
 from chimera.eval.submitters import SUBMITTERS, OracleAgent
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
@@ -50,6 +51,9 @@ from chimera.providers.settings import ModelSettings, model_settings
 from chimera.text import file_name
 from chimera.types import JSON
 
+#: Numbers of settings, checked where these come from a file.
+Positive = Annotated[int, Meta(ge=1, le=2**62)]
+Amount = Annotated[float, Meta(ge=0, le=1e300)]
 #: Trials at once where each waits for its part of a batch.
 BATCH_TRIALS = 4000
 SUMMARY = "summary"
@@ -72,28 +76,28 @@ class RunSettings:
     limit: str | None = None
     task: tuple[str, ...] = ()
     shard: str | None = None
-    samples: int = 1
-    concurrency: int | None = None
+    samples: Samples = 1
+    concurrency: Positive | None = None
     environment: str | None = None
     network: bool = False
-    budget: float | None = None
-    timeout: float | None = None
-    max_steps: int | None = None
-    max_tokens: int | None = None
-    token_limit: int | None = None
-    cost_limit: float | None = None
+    budget: Amount | None = None
+    timeout: Amount | None = None
+    max_steps: Positive | None = None
+    max_tokens: Positive | None = None
+    token_limit: Positive | None = None
+    cost_limit: Amount | None = None
     temperature: float | None = None
     seed: int | None = None
     cache: bool = False
-    retries: int = 2
+    retries: Count = 2
     base_url: str | None = None
     controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
     reasoning_effort: str | None = None
-    thinking_tokens: int | None = None
+    thinking_tokens: Count | None = None
     top_p: float | None = None
-    max_connections: int | None = None
+    max_connections: Positive | None = None
     model_option: tuple[str, ...] = ()
     role: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
@@ -625,7 +629,7 @@ def exit_code(
     """Whether the run is complete, or has decided what it was to decide, and good enough."""
     if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
-    if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
+    if fail_under is not None and not (result.pass_rate or 0.0) >= fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 

@@ -98,10 +98,13 @@ CREATE TABLE grounds (
 """ + control_store.SCHEMA.lstrip()
 
 
+#: Of one task.
+MOST_SAMPLES = 2**31 - 1
 #: Controls that wait for a trial at the most.
 MOST_WAITING = 100
 
 #: What columns hold: checked when they are read, and before they are written.
+Samples = Annotated[int, Meta(ge=1, le=MOST_SAMPLES)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Flag = Annotated[int, Meta(ge=0, le=1)]
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
@@ -205,7 +208,7 @@ _MANIFEST: Mapping[str, Any] = {
     "identity": dict[str, Any],
     "planned": Count,
     "predictions": str | None,
-    "samples": Annotated[int, Meta(ge=1, lt=2**31)],
+    "samples": Samples,
     "seal": str | None,
     "settings": dict[str, Any],
     "started": Seconds,
