@@ -403,7 +403,7 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
     Without a margin it fails on a significant regression (one-sided, Holm over the candidates).
     With one, it passes only when each candidate is shown to be worse by less than the margin. It
     is decided twice: by what trials without a verdict could have been, for and against. Runs that
-    were not judged alike, or not run whole, decide nothing.
+    were not judged alike, not run whole, or without some of the first one's tasks decide nothing.
     """
     aligned = _Aligned(runs)
     worst, reasons = _gated(aligned, margin, alpha, first=_highest, other=_lowest)
@@ -412,6 +412,8 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
         if worst != best:
             return Gate(None, (*reasons, "trials without a verdict could turn this"))
     doubts = notes_on(runs)
+    if missing := len(runs[0].tasks) - len(aligned.tasks):
+        doubts.append(f"{missing} tasks of {one_line(runs[0].name)} are not in every other run")
     return Gate(None, (*reasons, *doubts)) if doubts else Gate(worst, tuple(reasons))
 
 
