@@ -25,6 +25,7 @@ from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment, checked_tasks, tasks_of
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.files import no_room_for
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
@@ -174,8 +175,9 @@ class Harness:
         budget = StoredBudget(self.budget, store)
         for provider in as_agent(self._agent).providers():
             provider.start()
-        self._describe(store, plan)
-        self.observer.planned(len(plan), self._count_done(plan, store))
+        done = self._count_done(plan, store)
+        self._describe(store, plan, goes_on=done < len(plan))
+        self.observer.planned(len(plan), done)
 
         make, observer = self.executor or self._threads, self.observer
         surroundings = Surroundings(
@@ -355,7 +357,7 @@ class Harness:
             return self.store
         return RunStore(":memory:" if self.store is None else self.store, create=True)
 
-    def _describe(self, store: RunStore, plan: Plan) -> None:
+    def _describe(self, store: RunStore, plan: Plan, *, goes_on: bool) -> None:
         known = store.manifest()
         manifest = {
             "chimera": {"version": __version__},
@@ -364,8 +366,12 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
-            **({"graded_again": None} if "graded_again" in known else {}),
         }
+        again = known.get("graded_again")
+        if isinstance(again, Mapping):  # the verdicts that are there stay what they are
+            alike = content_digest(basis_of(known)) == content_digest(basis_of(manifest))
+            two = {**again, "grader": "two in one run"} if goes_on else again
+            manifest["graded_again"] = None if alike else two
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sqlite3
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
@@ -136,6 +137,28 @@ def test_a_run_that_was_graded_again_says_by_what(letters):
 
     assert before["options"] != after["options"] == {"count": 3}
     assert half["grader"] == "two in one run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit", "grader"),
+    [
+        ({"option": ["count=3"]}, "2", 1),
+        ({"option": ["count=3"]}, "3", "two in one run"),
+        ({}, "3", 1),
+    ],
+)
+def test_a_run_that_goes_on_still_says_by_what_it_was_graded(letters, changes, limit, grader):
+    settings = RunSettings(letters, model="scripted/text:a", limit="2")
+    path = Path(run(settings).store.path)
+    with RunStore(path, write=True) as store:
+        list(grade_again(store, changes=changes, controls="off"))
+        again = basis_of(store.manifest())
+    run(replace(settings, limit=limit), resume=str(path))
+    with RunStore(path) as store:
+        manifest = store.manifest()
+
+    assert basis_of(manifest) == {**again, "grader": grader}
+    assert bool(manifest["graded_again"]) == bool(changes)
 
 
 def test_a_task_that_is_gone_is_said(letters):
