@@ -24,6 +24,7 @@ from chimera.eval.run import (
     PreparedRun,
     RunSettings,
     exit_code,
+    gated_rate,
     how_to_go_on,
     prepare,
     write_output,
@@ -146,7 +147,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
 def _gated(result: EvalResult, fail_under: float | None, *, decided: bool) -> ExitCode:
     code = exit_code(result, fail_under, decided=decided)
     if code is ExitCode.GATE:
-        rate = f"{result.pass_rate:.4f} is under --fail-under {fail_under:g}"
+        rate = f"{gated_rate(result):.4f} is under --fail-under {fail_under:g}"
         echo(f"gate not met: {rate}", err=True)
     return code
 

@@ -114,13 +114,10 @@ def command(
     )
     reports = Reports(output, junit, ctrf, github)
     target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
-    prepared, unanswered = prepare_predictions(settings, predictions)
+    prepared, _ = prepare_predictions(settings, predictions)
     for line in prepared.benchmark.notes():
         echo(line, err=True)
-    code = drive(prepared, target)
-    if unanswered and not as_json:
-        echo(f"  {unanswered} tasks of {prepared.benchmark.name()} have no prediction in the file")
-    return code
+    return drive(prepared, target)
 
 
 def _grade_again(

@@ -75,7 +75,8 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if any(prediction.task is not None for prediction in predictions):
         return prepared, 0  # the file says itself what it is graded against
     answered = {prediction.task_id for prediction in predictions}
-    return prepared, sum(task["id"] not in answered for task in benchmark.tasks())
+    unanswered = sum(task["id"] not in answered for task in benchmark.tasks())
+    return replace(prepared, unanswered=unanswered), unanswered
 
 
 def planned_answers(benchmark: Benchmark[Any], predictions: Iterable[Prediction]) -> list[Planned]:

@@ -166,6 +166,8 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: Tasks of which the file has none.
+    unanswered: int = 0
     #: What this machine cannot run of the benchmark, where `--limit` passed over it.
     left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
@@ -235,6 +237,7 @@ class PreparedRun:
         }
         if self.predictions is not None:
             found["predictions"] = str(self.predictions.absolute())
+            found["unanswered"] = self.unanswered
         return found
 
 
@@ -623,13 +626,18 @@ def write_report(result: EvalResult, file: Path, lines: Iterable[str]) -> None:
         ) from None
 
 
+def gated_rate(result: EvalResult) -> float:
+    """The rate that a gate is on: no task counts more for having been tried more often."""
+    return (result.task_rate if result.uneven else result.pass_rate) or 0.0
+
+
 def exit_code(
     result: EvalResult, fail_under: float | None = None, *, decided: bool = False
 ) -> ExitCode:
     """Whether the run is complete, or has decided what it was to decide, and good enough."""
     if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
-    if fail_under is not None and not (result.pass_rate or 0.0) >= fail_under:
+    if fail_under is not None and not gated_rate(result) >= fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 

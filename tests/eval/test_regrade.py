@@ -10,10 +10,11 @@ from pathlib import Path
 
 import pytest
 
-from chimera.errors import UsageError
+from chimera.cli.display import summary_lines
+from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.regrade import grade_again, planned_answers, prepare_predictions
-from chimera.eval.run import RunSettings, run
+from chimera.eval.run import RunSettings, exit_code, run
 from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Prediction, Submission
@@ -42,6 +43,19 @@ def test_a_prediction_file_becomes_a_run(letters):
     }
     assert (prepared.samples, unanswered) == (2, 2)
     assert manifest["predictions"] == str(file.absolute())
+
+
+def test_no_task_counts_more_for_having_more_lines(letters):
+    file = predictions(*[("a", "a")] * 19, ("b", "no"))
+    prepared, _ = prepare_predictions(RunSettings(letters, agent="predictions"), file)
+    with prepared.open_store() as store:
+        result = prepared.harness(store).run()
+        summary, said = result.summary(), list(summary_lines(result))
+        codes = [exit_code(result, bound) for bound in (0.9, 0.5)]
+
+    assert (summary["pass_rate"], summary["task_rate"], summary["unanswered"]) == (0.95, 0.5, 2)
+    assert "  50.0% with each task counted the same: they have 1 to 19 trials" in said
+    assert codes == [ExitCode.GATE, ExitCode.DONE]
 
 
 @pytest.mark.parametrize(

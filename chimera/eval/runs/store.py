@@ -212,6 +212,7 @@ _MANIFEST: Mapping[str, Any] = {
     "seal": str | None,
     "settings": dict[str, Any],
     "started": Seconds,
+    "unanswered": Count,
 }
 #: How it shows that a record cannot be stored.
 _UNSTORABLE = (
