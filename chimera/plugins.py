@@ -12,6 +12,7 @@ import math
 import re
 import sys
 import threading
+import traceback
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -25,6 +26,8 @@ from chimera.text import did_you_mean
 
 KindT = TypeVar("KindT")
 _loading = threading.RLock()
+#: The files of code that is not shipped.
+_own_files: set[str] = set()
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -55,6 +58,8 @@ def load_class(
         )
     place, _, attribute = (path, "", "") if path.endswith(".py") else path.rpartition(":")
     module = _module(place, name, what)
+    if path not in shipped.values():
+        _own_files.add(str(module.__file__))
     if not attribute:
         return _only_class(module, kind, members, what=what, name=name)
     found: Any = getattr(module, attribute, None)
@@ -65,6 +70,12 @@ def load_class(
         wanted = "class" if kind is object else f"{kind.__name__} class"
         raise UsageError(f"{what} '{name}': {attribute} is no {wanted}")
     return found
+
+
+def crosses_own_code(error: BaseException) -> bool:
+    """Whether an exception came through code that is not shipped."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(frame.filename in _own_files for frame in frames)
 
 
 def is_own_code(name: str) -> bool:

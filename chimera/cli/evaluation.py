@@ -27,6 +27,7 @@ from chimera.eval.run import (
     gated_rate,
     how_to_go_on,
     prepare,
+    unwritable,
     write_output,
     write_report,
 )
@@ -59,8 +60,15 @@ class Reports:
             for line in github_commands(result, headline(result)):
                 click.echo(printable(line), err=True)
             if page := os.environ.get("GITHUB_STEP_SUMMARY"):
-                with Path(page).open("a", encoding="utf-8") as file:
-                    file.write(step_summary(result, headline(result)))
+                _append(Path(page), step_summary(result, headline(result)), result)
+
+
+def _append(file: Path, text: str, result: EvalResult) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as page:
+            page.write(text)
+    except OSError as error:
+        raise unwritable(file, error, result) from None
 
 
 @dataclass(frozen=True, slots=True)

@@ -621,9 +621,13 @@ def write_report(result: EvalResult, file: Path, lines: Iterable[str]) -> None:
     try:
         write_atomically(file, (f"{line}\n".encode() for line in lines))
     except OSError as error:
-        raise StoreError(
-            f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"
-        ) from None
+        raise unwritable(file, error, result) from None
+
+
+def unwritable(file: Path, error: OSError, result: EvalResult) -> StoreError:
+    """What is said of a file about a run that is there."""
+    why = f"{file} cannot be written: {error.strerror}"
+    return StoreError(f"{why}; the run is stored: {result.store.path}")
 
 
 def gated_rate(result: EvalResult) -> float:
