@@ -189,6 +189,8 @@ class _Account:
         self.taken_over = prior.calls
         for call in prior.calls:
             self.meter.record(call)
+        if not prior.calls:  # an agent that keeps its own account was asked, or none
+            self.meter.cost, self.usage = prior.cost, prior.usage
         # there was a verdict, without the control it needs, or one that could not be stored
         withheld = prior.control is not None or (prior.error and prior.error.boundary == "store")
         if (prior.error is None or withheld) and prior.submission is not None:
@@ -347,9 +349,10 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     except LimitReached as limit:
         result = AgentResult("", stop_reason=f"limit:{limit.limit}")
     account.steps, account.trajectory = result.steps, result.trajectory
-    account.stop_reason, account.usage = result.stop_reason, result.usage
-    if not meter.calls and result.cost != 0.0:
-        meter.cost = _believable(result.cost)  # an outside agent that keeps its own account
+    account.stop_reason, account.usage = result.stop_reason, account.usage + result.usage
+    if not meter.calls and result.cost != 0.0:  # an outside agent that keeps its own account
+        told = _believable(result.cost)
+        meter.cost = None if meter.cost is None or told is None else meter.cost + told
     env.deadline = None
     account.phase = "answer"
     with boundary(AgentError, "collecting the submission"):

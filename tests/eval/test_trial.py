@@ -237,6 +237,28 @@ def test_a_cost_that_nothing_can_have_is_not_known(cost):
     assert (record.status, record.cost) == ("passed", None)
 
 
+def test_what_an_agent_paid_itself_is_kept_however_often_it_is_asked():
+    class Pays:
+        def run(self, prompt, env):
+            return AgentResult("yes", Usage(5, 1), cost=1.0)
+
+    class Breaks(Yes):
+        def grade(self, task, submission, env):
+            raise GraderError("the judge is away", retryable=True)
+
+    class Apart(Yes):
+        grading = "none"
+
+    first = run_trial(spec(benchmark=Breaks(), agent=Pays(), attempts=2))
+    second = run_trial(spec(agent=Pays(), prior=first))
+    graded = replace(second, verdict=None)  # what was handed in waits for its verdict
+    third = run_trial(spec(benchmark=Apart(), agent=Pays(), prior=graded))
+
+    assert (first.status, first.cost, first.usage) == ("error", 2.0, Usage(10, 2))
+    assert (second.status, second.cost, second.usage) == ("passed", 3.0, Usage(15, 3))
+    assert (third.status, third.cost, third.usage) == ("passed", 3.0, Usage(15, 3))
+
+
 def test_a_call_that_is_stored_and_in_the_journal_too_was_paid_once(tmp_path):
     stored = CallRecord("m", Usage(5, 1), 0.006, started=100.0001, seconds=0.5)
     accounts = [
