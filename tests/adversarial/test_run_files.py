@@ -26,6 +26,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, Usage
+from chimera.view.library import Library
 
 RECORD = TrialRecord(
     task_id="t/1",
@@ -184,6 +185,13 @@ def test_an_index_that_does_not_have_each_trial_is_refused(run, access):
 
     with pytest.raises(UsageError, match="missing from index"):
         RunStore(run, **access)
+
+
+def test_the_viewer_counts_no_run_whose_index_does_not_have_each_trial(run):
+    without_most_of_its_index(run)
+    (seen,) = Library([run]).runs()
+
+    assert "missing from index" in (seen.known(patience=None).fault or "")
 
 
 VALUES = {
