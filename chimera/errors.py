@@ -34,6 +34,7 @@ class ExitCode(IntEnum):
     USAGE = 2
     INCOMPLETE = 3  # some trials have no verdict
     UNWRITABLE = 4  # no place to write to: a full disk, no permission
+    BROKEN = 70  # a fault of Chimera's own, told with its traceback
     INTERRUPTED = 130
     TERMINATED = 143
 

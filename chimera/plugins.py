@@ -8,9 +8,11 @@ from __future__ import annotations
 import importlib
 import importlib.util
 import inspect
+import math
 import re
 import sys
 import threading
+import traceback
 import types
 import typing
 from collections.abc import Collection, Iterable, Mapping, Sequence
@@ -24,6 +26,8 @@ from chimera.text import did_you_mean
 
 KindT = TypeVar("KindT")
 _loading = threading.RLock()
+#: The files of code that is not shipped.
+_own_files: set[str] = set()
 BOOLEANS = {"true": True, "yes": True, "1": True, "false": False, "no": False, "0": False}
 
 
@@ -54,6 +58,8 @@ def load_class(
         )
     place, _, attribute = (path, "", "") if path.endswith(".py") else path.rpartition(":")
     module = _module(place, name, what)
+    if path not in shipped.values():
+        _own_files.add(str(module.__file__))
     if not attribute:
         return _only_class(module, kind, members, what=what, name=name)
     found: Any = getattr(module, attribute, None)
@@ -64,6 +70,12 @@ def load_class(
         wanted = "class" if kind is object else f"{kind.__name__} class"
         raise UsageError(f"{what} '{name}': {attribute} is no {wanted}")
     return found
+
+
+def crosses_own_code(error: BaseException) -> bool:
+    """Whether an exception came through code that is not shipped."""
+    frames = traceback.extract_tb(error.__traceback__)
+    return any(frame.filename in _own_files for frame in frames)
 
 
 def is_own_code(name: str) -> bool:
@@ -124,7 +136,7 @@ def _module(module: str, name: str, what: str) -> ModuleType:
         _search(Path.cwd())
     try:
         return importlib.import_module(module)
-    except Exception as error:  # code of one's own may raise anything
+    except (Exception, SystemExit) as error:  # code of one's own may raise anything
         missing = error.name if isinstance(error, ModuleNotFoundError) else None
         if missing is not None and module.startswith(missing):
             place = f"no module '{module}' is installed or in {Path.cwd()}"
@@ -158,7 +170,7 @@ def _file_module(file: Path, name: str, what: str) -> ModuleType:
             spec.loader.exec_module(module)
         except BaseException as error:
             del sys.modules[stem]
-            if not isinstance(error, Exception):
+            if isinstance(error, KeyboardInterrupt):
                 raise
             raise UsageError(f"{what} '{name}' cannot be loaded: {fault(error)}") from error
         return module
@@ -211,6 +223,8 @@ def _converted(text: str, kind: Any, key: str) -> Any:
     origin, arguments = typing.get_origin(kind) or kind, typing.get_args(kind)
     if origin is bool:
         return BOOLEANS[text.lower()]
+    if origin is float and math.isnan(float(text)):
+        raise ValueError  # compares with nothing, so that no bound holds
     if origin in (int, float, Path):
         return origin(text)
     if origin is Literal:

@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 
 from chimera.cli.evaluation import Output, Reports, run_evaluation
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.options import Number, config_option, json_option, option, runs_dir_option
 from chimera.eval.run import RunSettings
 
 
@@ -18,7 +18,7 @@ from chimera.eval.run import RunSettings
 @option("--agent", "-a", help="direct, react, oracle, nop, a preset, …")
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--environment", "-e", help="none, local, bubblewrap, docker, …")
-@option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--fail-under", type=Number(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @runs_dir_option
 @json_option

@@ -10,7 +10,7 @@ import msgspec
 
 from chimera.cli.display import money
 from chimera.cli.names import COMPLETERS
-from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.cli.options import Number, Whole, json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.runs.comparison import (
@@ -29,12 +29,12 @@ from chimera.text import one_line
 
 @click.command("compare")
 @click.argument("runs", nargs=-1, required=True, shell_complete=COMPLETERS["resume"])
-@option("--show", type=click.IntRange(0), default=20, help="How many differing tasks to list.")
+@option("--show", type=Whole(0), default=20, help="How many differing tasks to list.")
 @option("--gate", "gated", is_flag=True,
         help="Exit 1 when a run is significantly worse than the first.")  # fmt: skip
-@option("--margin", type=click.FloatRange(0, 1, min_open=True),
+@option("--margin", type=Number(0, 1, min_open=True),
         help="With --gate: exit 1 unless shown to be worse by less (0.02: 2 points).")  # fmt: skip
-@option("--alpha", type=click.FloatRange(0, 0.5, min_open=True, max_open=True), default=ALPHA,
+@option("--alpha", type=Number(1e-9, 0.5, max_open=True), default=ALPHA,
         help="Chance of a wrong gate: a false alarm; with --margin, a false pass.")  # fmt: skip
 @runs_dir_option
 @json_option

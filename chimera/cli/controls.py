@@ -9,7 +9,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimera.cli.options import config_option, json_option, option, runs_dir_option
+from chimera.cli.options import Whole, config_option, json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import tasks_of
@@ -93,7 +93,7 @@ def show(*, identity: str, as_json: bool) -> None:
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--environment", "-e", help="Where tasks that need one run: bubblewrap, docker, …")
-@option("--concurrency", "-n", type=click.IntRange(1), default=4, help="Answers at once.")
+@option("--concurrency", "-n", type=Whole(1), default=4, help="Answers at once.")
 @json_option
 @config_option
 def run_controls(

@@ -309,6 +309,12 @@ def summary_lines(
 ) -> Iterator[str]:
     """Rate with interval, errors apart, cost, times, reasons, next commands."""
     yield headline(result)
+    if result.uneven and result.task_rate is not None:
+        least, most = result.trials_a_task
+        alike = f"{result.task_rate:.1%} with each task counted the same"
+        yield f"  {alike}: they have {least} to {most} trials"
+    if result.unanswered:
+        yield f"  {result.unanswered} tasks of the benchmark have no prediction in the file"
     if samples > 1:
         at, hat = result.pass_at(samples), result.pass_hat(samples)
         if at is not None and hat is not None:

@@ -12,6 +12,9 @@ from click.core import ParameterSource
 
 from chimera.cli.evaluation import Output, Reports, run_evaluation
 from chimera.cli.options import (
+    SHARE,
+    Number,
+    Whole,
     config_option,
     controls_option,
     json_option,
@@ -22,8 +25,7 @@ from chimera.cli.options import (
 from chimera.errors import UsageError
 from chimera.eval.run import RunSettings, resumed_settings
 from chimera.eval.runs.files import find_run, runs_dir
-
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
+from chimera.eval.runs.store import MOST_SAMPLES
 
 
 @click.command("eval")
@@ -36,36 +38,36 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
 @option("--shard", help="i/N: every N-th task from the i-th on; `chimera runs merge` joins them.")
-@option("--samples", "-k", type=click.IntRange(1), default=1, help="Trials of each task.")
-@option("--concurrency", "-n", type=click.IntRange(1), help="Trials at once (default: 4 a core).")
+@option("--samples", "-k", type=Whole(1, MOST_SAMPLES), default=1, help="Trials of each task.")
+@option("--concurrency", "-n", type=Whole(1), help="Trials at once (default: 4 a core).")
 @option(
     "--environment",
     "-e",
     help="none, local, bubblewrap, docker, browser, ssh://HOST, k8s://NAMESPACE, file.py:Class[://PLACE].",
 )
 @option("--network", is_flag=True, help="Give the agent's environment a network (default: none).")
-@option("--budget", type=click.FloatRange(0), help="US dollars this run may spend at the most.")
+@option("--budget", type=Number(0), help="US dollars this run may spend at the most.")
 @option(
     "--timeout",
-    type=click.FloatRange(0, min_open=True),
+    type=Number(0, min_open=True),
     help="Seconds an agent may work on a task.",
 )
-@option("--max-steps", type=click.IntRange(1), help="Steps an agent may take.")
-@option("--max-tokens", type=click.IntRange(1), help="Tokens of one reply.")
-@option("--token-limit", type=click.IntRange(1), help="Tokens a trial may use, in and out.")
-@option("--cost-limit", type=click.FloatRange(0), help="US dollars a trial may spend.")
-@option("--temperature", type=click.FloatRange(0), help="Sampling temperature.")
-@option("--top-p", type=click.FloatRange(0, 1), help="Nucleus sampling.")
+@option("--max-steps", type=Whole(1), help="Steps an agent may take.")
+@option("--max-tokens", type=Whole(1), help="Tokens of one reply.")
+@option("--token-limit", type=Whole(1), help="Tokens a trial may use, in and out.")
+@option("--cost-limit", type=Number(0), help="US dollars a trial may spend.")
+@option("--temperature", type=Number(0), help="Sampling temperature.")
+@option("--top-p", type=Number(0, 1), help="Nucleus sampling.")
 @option("--reasoning-effort", help="none, minimal, low, medium, high, …, as the model takes it.")
-@option("--thinking-tokens", type=click.IntRange(0), help="Tokens of thought beside the reply.")
-@option("--seed", type=int, help="Seed; sample n uses seed + n.")
+@option("--thinking-tokens", type=Whole(0), help="Tokens of thought beside the reply.")
+@option("--seed", type=Whole(), help="Seed; sample n uses seed + n.")
 @option("--cache", is_flag=True, help="Answer repeated model calls from a cache.")
 @option("--batch", is_flag=True, help="Half price, within a day: OpenAI's and Anthropic's batches.")
-@option("--retries", type=click.IntRange(0), default=2, help="New attempts after a passing fault.")
+@option("--retries", type=Whole(0), default=2, help="New attempts after a passing fault.")
 @controls_option
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")
 @option("--api-key", help="Key for it; better given by the provider's usual variable.")
-@option("--max-connections", type=click.IntRange(1), help="Model calls at once (default: adapts).")
+@option("--max-connections", type=Whole(1), help="Model calls at once (default: adapts).")
 @option(
     "--model-option",
     multiple=True,
@@ -85,10 +87,10 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--alpha", type=SHARE, default=0.05, help="Chance that --until decided is wrong.")
 @option("--margin", type=SHARE, help="Stop also when a difference of that size is ruled out.")
 @report_options
-@option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--fail-under", type=Number(0, 1), help="Exit 1 when the pass rate is lower.")
 @option("--on", help="Where trials run: processes, processes:N, ray, ray://HOST:PORT "
         "(default: threads of this process).")  # fmt: skip
-@option("--metrics", type=click.IntRange(0, 65535),
+@option("--metrics", type=Whole(0, 65535),
         help="Serve /metrics (Prometheus) and /status here on this port; 0 is any.")  # fmt: skip
 @option("--dry-run", is_flag=True, help="Show what would be run.")
 @json_option

@@ -24,8 +24,10 @@ from chimera.eval.run import (
     PreparedRun,
     RunSettings,
     exit_code,
+    gated_rate,
     how_to_go_on,
     prepare,
+    unwritable,
     write_output,
     write_report,
 )
@@ -58,8 +60,15 @@ class Reports:
             for line in github_commands(result, headline(result)):
                 click.echo(printable(line), err=True)
             if page := os.environ.get("GITHUB_STEP_SUMMARY"):
-                with Path(page).open("a", encoding="utf-8") as file:
-                    file.write(step_summary(result, headline(result)))
+                _append(Path(page), step_summary(result, headline(result)), result)
+
+
+def _append(file: Path, text: str, result: EvalResult) -> None:
+    try:
+        with file.open("a", encoding="utf-8") as page:
+            page.write(text)
+    except OSError as error:
+        raise unwritable(file, error, result) from None
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,7 +155,7 @@ def _driven(prepared: PreparedRun, store: RunStore, output: Output) -> int:
 def _gated(result: EvalResult, fail_under: float | None, *, decided: bool) -> ExitCode:
     code = exit_code(result, fail_under, decided=decided)
     if code is ExitCode.GATE:
-        rate = f"{result.pass_rate:.4f} is under --fail-under {fail_under:g}"
+        rate = f"{gated_rate(result):.4f} is under --fail-under {fail_under:g}"
         echo(f"gate not met: {rate}", err=True)
     return code
 

@@ -10,7 +10,7 @@ from typing import IO
 
 import click
 
-from chimera.cli.options import config_option, option
+from chimera.cli.options import Number, Whole, config_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.gateway.door import Door
@@ -27,10 +27,10 @@ from chimera.types import Response
 @click.command("gateway")
 @option("--model", "-m", required=True, help="The model that answers, as for `chimera eval`.")
 @option("--host", default="127.0.0.1", help="Address to listen on.")
-@option("--port", type=click.IntRange(0, 65535), default=8400, help="Port; 0 takes a free one.")
-@option("--budget", type=click.FloatRange(0), help="US dollars it may spend at the most.")
-@option("--token-limit", type=click.IntRange(1), help="Tokens it may use, in and out.")
-@option("--max-steps", type=click.IntRange(1), help="Calls it may answer.")
+@option("--port", type=Whole(0, 65535), default=8400, help="Port; 0 takes a free one.")
+@option("--budget", type=Number(0), help="US dollars it may spend at the most.")
+@option("--token-limit", type=Whole(1), help="Tokens it may use, in and out.")
+@option("--max-steps", type=Whole(1), help="Calls it may answer.")
 @option("--price", help="US dollars for a million tokens as INPUT/OUTPUT, where not known.")
 @option("--model-option", multiple=True, help="KEY=VALUE for the model, as for `chimera eval`.")
 @option("--base-url", help="Address of an OpenAI- or Anthropic-compatible server.")

@@ -11,6 +11,8 @@ import msgspec
 from chimera.cli.evaluation import Output, Reports, drive
 from chimera.cli.names import COMPLETERS
 from chimera.cli.options import (
+    Number,
+    Whole,
     config_option,
     controls_option,
     json_option,
@@ -35,11 +37,11 @@ from chimera.text import one_line
 @option("--dataset", help="The data set's file or directory.")
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--environment", "-e", help="Where graders that need one run: bubblewrap, docker, …")
-@option("--concurrency", "-n", type=click.IntRange(1), help="Verdicts at once.")
+@option("--concurrency", "-n", type=Whole(1), help="Verdicts at once.")
 @controls_option
 @option("--role", "roles", multiple=True, help="judge=MODEL; repeatable.")
-@option("--check", is_flag=True, help="With RUN: change nothing, exit 1 if a verdict changes.")
-@option("--fail-under", type=click.FloatRange(0, 1), help="Exit 1 when the pass rate is lower.")
+@option("--check", is_flag=True, help="With RUN: change nothing, exit 1 unless all verdicts hold.")
+@option("--fail-under", type=Number(0, 1), help="Exit 1 when the pass rate is lower.")
 @report_options
 @option("--output", type=click.Path(path_type=Path, dir_okay=False), help="Write results as JSON.")
 @runs_dir_option
@@ -112,13 +114,10 @@ def command(
     )
     reports = Reports(output, junit, ctrf, github)
     target = Output(runs=runs_dir, reports=reports, fail_under=fail_under, as_json=as_json)
-    prepared, unanswered = prepare_predictions(settings, predictions)
+    prepared, _ = prepare_predictions(settings, predictions)
     for line in prepared.benchmark.notes():
         echo(line, err=True)
-    code = drive(prepared, target)
-    if unanswered and not as_json:
-        echo(f"  {unanswered} tasks of {prepared.benchmark.name()} have no prediction in the file")
-    return code
+    return drive(prepared, target)
 
 
 def _grade_again(
@@ -131,13 +130,14 @@ def _grade_again(
     controls: Mode,
     as_json: bool,
 ) -> int:
-    graded = changed = errors = 0
+    graded = changed = errors = unfounded = 0
     with RunStore(find_run(name, runs_dir(runs)), write=not check) as store:
         again = grade_again(store, changes=told, keep=not check, workers=workers, controls=controls)
         for regraded in again:
-            graded += 1
+            graded += not regraded.unfounded
+            unfounded += regraded.unfounded
             if regraded.after.verdict is None:
-                errors += 1
+                errors += not regraded.unfounded
                 where = f"{one_line(regraded.before.task_id)}#{regraded.before.sample}"
                 stays = "" if regraded.decided or check else " (the stored outcome stays)"
                 echo(f"no verdict: {where}: {regraded.after.why}{stays}", err=True)
@@ -145,13 +145,15 @@ def _grade_again(
                 changed += 1
                 _report_change(regraded, as_json=as_json)
     if as_json:
-        counts = {"graded": graded, "changed": changed, "errors": errors}
+        counts = {"graded": graded, "changed": changed, "errors": errors, "unfounded": unfounded}
         echo(msgspec.json.encode({"event": "summary", **counts}).decode())
     else:
         echo(f"{graded} submissions graded again: {changed} verdicts changed, {errors} errors")
-    if check and changed:
+        if unfounded:
+            echo(f"{unfounded} verdicts are not confirmed: their answers are not stored")
+    if check and (changed or unfounded):
         return ExitCode.GATE
-    return ExitCode.INCOMPLETE if errors else ExitCode.DONE
+    return ExitCode.INCOMPLETE if errors or unfounded else ExitCode.DONE
 
 
 def _report_change(regraded: Regraded, *, as_json: bool) -> None:

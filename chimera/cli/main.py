@@ -8,6 +8,7 @@ import importlib
 import os
 import sys
 import threading
+import traceback
 from collections.abc import Sequence
 from typing import NoReturn, TextIO
 
@@ -15,7 +16,7 @@ import click
 
 from chimera import __version__
 from chimera.cli.terminal import echo
-from chimera.errors import ChimeraError, ExitCode
+from chimera.errors import ChimeraError, ExitCode, fault
 from chimera.interrupts import Terminated, listen
 from chimera.text import did_you_mean, shortened
 
@@ -52,6 +53,10 @@ ELSEWHERE = {
 #: How it shows that a file, or standard output, cannot be written.
 _UNWRITABLE = frozenset(
     {errno.EACCES, errno.EDQUOT, errno.EFBIG, errno.EIO, errno.ENOSPC, errno.EROFS}
+)
+#: The same of a path that cannot be what it was named for.
+_MISNAMED = frozenset(
+    {errno.EEXIST, errno.EISDIR, errno.ELOOP, errno.ENAMETOOLONG, errno.ENOENT, errno.ENOTDIR}
 )
 PRESETS = ("claude_code", "ferret", "mini", "mink", "otter", "shrew", "weasel")
 
@@ -125,17 +130,32 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except ChimeraError as error:
         _say(str(error))
         sys.exit(error.exit_code)
-    except BrokenPipeError:  # the reader of a pipe has seen enough
+    except (Exception, SystemExit) as error:  # noqa: BLE001 - what nobody foresaw has a code, too
+        sys.exit(_told(error))
+    sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+
+
+def _told(error: BaseException) -> ExitCode:
+    """Say what ended the command; no shell may take it for a gate that is not met, nor a fault of
+    somebody's code for success."""
+    from chimera.plugins import crosses_own_code
+
+    if crosses_own_code(error):
+        _say(f"code of your own failed: {fault(error)}")
+        return ExitCode.USAGE
+    if isinstance(error, BrokenPipeError):  # the reader of a pipe has seen enough
         sys.stderr.close()
-        sys.exit(ExitCode.DONE)
-    except OSError as error:
-        if error.errno not in _UNWRITABLE:
-            raise
+        return ExitCode.DONE
+    if isinstance(error, OSError) and error.errno in _MISNAMED and error.filename is not None:
+        _say(f"{shortened(str(error.filename), 300)}: {error.strerror}")
+        return ExitCode.USAGE
+    if isinstance(error, OSError) and error.errno in _UNWRITABLE:
         _say(f"{error.filename or 'standard output'} cannot be written: {error.strerror}")
         for stream in (sys.stdout, sys.stderr):
             _forget(stream)
-        sys.exit(ExitCode.UNWRITABLE)
-    sys.exit(result if isinstance(result, int) else ExitCode.DONE)
+        return ExitCode.UNWRITABLE
+    traceback.print_exception(error)
+    return ExitCode.BROKEN
 
 
 def _say(message: str) -> None:

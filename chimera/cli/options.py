@@ -18,6 +18,43 @@ CommandT = TypeVar("CommandT", bound=Callable[..., Any])
 VARIABLES: set[str] = set()
 
 
+#: The largest numbers that are taken; they can be stored.
+MOST_COUNT, MOST_NUMBER = 2**62, 1e300
+
+
+class Number(click.FloatRange):
+    """A number of a command line, a variable or a TOML file: nan and inf are none, nor is true."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> float:
+        number: float = super().convert(value, parameter, context)
+        if isinstance(value, bool) or not abs(number) <= MOST_NUMBER:
+            self.fail(f"{value!r} is not a number that can be counted with.", parameter, context)
+        return number
+
+
+class Whole(click.IntRange):
+    """A whole number that can be stored; 1.5 and true of a TOML file are none."""
+
+    def convert(
+        self, value: Any, parameter: click.Parameter | None, context: click.Context | None
+    ) -> int:
+        if isinstance(value, (bool, float)):
+            self.fail(f"{value!r} is not a whole number.", parameter, context)
+        whole: int = super().convert(value, parameter, context)
+        if abs(whole) > MOST_COUNT:
+            self.fail(f"{value!r} is too large to be counted.", parameter, context)
+        return whole
+
+    def _describe_range(self) -> str:
+        return "" if self.min is None and self.max is None else super()._describe_range()
+
+
+#: A chance, or a difference of rates: from a thousand-millionth on, which formulas can bear.
+SHARE = Number(1e-9, 1 - 1e-9)
+
+
 def option(*flags: str, **settings: Any) -> Callable[[CommandT], CommandT]:
     """A click option whose value can also come from the variable CHIMERA_<FLAG>."""
     long = max(flags, key=len).lstrip("-").split("/")[0]

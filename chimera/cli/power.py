@@ -7,7 +7,7 @@ from pathlib import Path
 import click
 import msgspec
 
-from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.cli.options import SHARE, Whole, json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.runs import power
@@ -15,7 +15,6 @@ from chimera.eval.runs.comparison import RunScores, read_scores
 from chimera.eval.runs.files import find_run, runs_dir
 
 SAMPLES = (1, 2, 3, 5, 10)
-SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 
 
 @click.command("power")
@@ -23,7 +22,7 @@ SHARE = click.FloatRange(0, 1, min_open=True, max_open=True)
 @option("--difference", "-d", type=SHARE, help="The difference to be seen (0.03: three points).")
 @option("--margin", type=SHARE, help="Or: the margin by which a run must not be worse.")
 @option("--rate", type=SHARE, default=0.5, help="Without RUNS: the pass rate to be expected.")
-@option("--tasks", type=click.IntRange(2), help="Or: the difference that so many tasks show.")
+@option("--tasks", type=Whole(2), help="Or: the difference that so many tasks show.")
 @option("--power", "chance", type=SHARE, default=power.POWER, help="Chance to see it.")
 @option("--alpha", type=SHARE, default=power.ALPHA, help="Chance of a false alarm.")
 @runs_dir_option

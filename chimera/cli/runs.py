@@ -14,7 +14,7 @@ import msgspec
 
 from chimera.cli.display import money, summary_lines, without_verdict
 from chimera.cli.names import COMPLETERS
-from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.cli.options import Whole, json_option, option, runs_dir_option
 from chimera.cli.terminal import columns, echo, fitted
 from chimera.errors import UsageError
 from chimera.eval.exports import check_format, export_files, export_lines
@@ -48,7 +48,7 @@ def command() -> None:
 @click.option("--agent", default="*", help="Only runs of agents that fit this glob.")
 @option("--since", help="Only runs begun on this day or later (2026-11-16).")
 @option("--errors", is_flag=True, help="Only runs that have trials without a verdict.")
-@option("--last", type=click.IntRange(1), help="Only the newest so many.")
+@option("--last", type=Whole(1), help="Only the newest so many.")
 @runs_dir_option
 @json_option
 def list_runs(*, runs_dir: Path | None, as_json: bool, last: int | None, **filters: Any) -> None:
@@ -108,7 +108,7 @@ def _rate(row: RunSummary) -> str:
 @command.command("show")
 @click.argument("run", shell_complete=COMPLETERS["resume"])
 @click.argument("task", required=False)
-@option("--sample", type=int, default=0, help="Which sample of the task.")
+@option("--sample", type=Whole(), default=0, help="Which sample of the task.")
 @option("--status", type=click.Choice(["passed", "failed", "error"]), help="Only these trials.")
 @option("--save", type=click.Path(path_type=Path, file_okay=False),
         help="With TASK: write its files and pictures to this directory.")  # fmt: skip

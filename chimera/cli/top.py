@@ -11,7 +11,7 @@ import click
 import msgspec
 
 from chimera.cli.display import money
-from chimera.cli.options import json_option, option, runs_dir_option
+from chimera.cli.options import Number, json_option, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run, run_files
@@ -76,7 +76,7 @@ class Activity:
 
 @click.command("top")
 @click.argument("runs", nargs=-1)
-@option("--every", type=click.FloatRange(0.2), default=2.0, help="Seconds between two looks.")
+@option("--every", type=Number(0.2), default=2.0, help="Seconds between two looks.")
 @option("--once", is_flag=True, help="Look once and end.")
 @option("--all", "finished", is_flag=True, help="Finished and quiet runs as well.")
 @runs_dir_option

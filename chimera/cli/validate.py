@@ -10,7 +10,7 @@ import click
 
 from chimera.cli.evaluation import make_ready
 from chimera.cli.names import COMPLETERS
-from chimera.cli.options import config_option, json_option, option
+from chimera.cli.options import Number, Whole, config_option, json_option, option
 from chimera.cli.terminal import echo
 from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import tasks_of
@@ -28,13 +28,13 @@ DUE = {"gold": "pass", "empty": "fail", "mutant": "fail"}
 @option("--option", "-o", "options", multiple=True, help="KEY=VALUE for the benchmark.")
 @option("--limit", "-l", help="The first N tasks, or a range A:B.")
 @option("--task", "-t", multiple=True, help="Only tasks whose id fits this glob; repeatable.")
-@option("--mutants", type=click.IntRange(0), default=3, help="Wrong answers made of each gold.")
-@option("--repeat", type=click.IntRange(1), default=1, help="Grade gold and nothing N times.")
+@option("--mutants", type=Whole(0), default=3, help="Wrong answers made of each gold.")
+@option("--repeat", type=Whole(1), default=1, help="Grade gold and nothing N times.")
 @option("--environment", "-e", help="Where tasks that need one run: bubblewrap, docker, …")
-@option("--concurrency", "-n", type=click.IntRange(1), default=4, help="Answers at once.")
+@option("--concurrency", "-n", type=Whole(1), default=4, help="Answers at once.")
 @option(
     "--mutants-failing",
-    type=click.FloatRange(0, 1),
+    type=Number(0, 1),
     default=0.95,
     help="The share of mutants that must fail.",
 )

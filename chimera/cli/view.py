@@ -10,7 +10,7 @@ from urllib.parse import quote
 import click
 
 from chimera.cli.names import COMPLETERS
-from chimera.cli.options import option, runs_dir_option
+from chimera.cli.options import Whole, option, runs_dir_option
 from chimera.cli.terminal import echo
 from chimera.errors import UsageError
 from chimera.eval.runs.files import find_run
@@ -19,7 +19,7 @@ from chimera.eval.runs.files import runs_dir as directory_of
 
 @click.command("view")
 @click.argument("runs", nargs=-1, shell_complete=COMPLETERS["resume"])
-@option("--port", type=click.IntRange(0, 65535), default=0, help="Port; 0 takes a free one.")
+@option("--port", type=Whole(0, 65535), default=0, help="Port; 0 takes a free one.")
 @option("--browser/--no-browser", default=True, help="Open the address in a browser.")
 @runs_dir_option
 def command(*, runs: tuple[str, ...], port: int, browser: bool, runs_dir: Path | None) -> None:

@@ -293,7 +293,7 @@ def tasks_of(benchmark: Benchmark[TaskT]) -> Sequence[TaskT]:
         tasks = given if isinstance(given, Sequence) else list(given)
     except ChimeraError:
         raise
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise UsageError(f"{benchmark.name()}: tasks() failed: {fault(error)}") from error
     return checked_tasks(benchmark.name(), tasks)
 

@@ -23,12 +23,12 @@ import msgspec
 from chimera import __version__
 from chimera.environments.base import Environment
 from chimera.environments.identity import mounted, own_code
-from chimera.errors import ChimeraError, UsageError
+from chimera.errors import ChimeraError, GraderError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment
 from chimera.eval.runs.control_store import ControlStore
 from chimera.eval.submitters import OracleAgent, Stored
 from chimera.eval.timing import timed
-from chimera.eval.trial import Submitter, TrialSpec, run_trial, submits
+from chimera.eval.trial import Submitter, TrialSpec, boundary, run_trial, submits
 from chimera.eval.values import (
     Control,
     ControlAnswer,
@@ -147,6 +147,15 @@ class Controls:
 
     def ruled(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
         """The record as the rule leaves it."""
+        try:
+            with boundary(GraderError, "asking the benchmark about its task"):
+                return self._ruled(spec, record)
+        except ChimeraError as error:  # the environment cannot even be named
+            if record.verdict is None:
+                return record
+            return _withheld(record, TrialControls("error", "error"), str(error))
+
+    def _ruled(self, spec: TrialSpec, record: TrialRecord) -> TrialRecord:
         if record.verdict is None:
             return self._blamed(spec, record) if self.mode != "off" and _broke(record) else record
         verdict = timed(spec.benchmark, spec.task, record.verdict)
@@ -154,12 +163,6 @@ class Controls:
             record = replace(record, verdict=verdict)
         if self.mode == "off":
             return _unsupported(record, verdict, TrialControls("off", "off"))
-        try:
-            return self._ruled(spec, record, verdict)
-        except ChimeraError as error:  # the environment cannot even be named
-            return _withheld(record, TrialControls("error", "error"), str(error))
-
-    def _ruled(self, spec: TrialSpec, record: TrialRecord, verdict: Verdict) -> TrialRecord:
         if verdict.metrics.get("decided_by") == "judge":  # rules decide known answers, no judge
             none = TrialControls(negative="none") if verdict.passed else TrialControls("none")
             return _unsupported(record, verdict, none)
@@ -227,9 +230,10 @@ class Controls:
     def _foreseen(self, spec: TrialSpec) -> TrialRecord | None:
         """An error that is known before the agent is paid."""
         try:
-            spec.benchmark.check_task(spec.task, spec.start)
-            if self._proves_first(spec):
-                self._prove(spec)
+            with boundary(GraderError, "checking the task"):
+                spec.benchmark.check_task(spec.task, spec.start)
+                if self._proves_first(spec):
+                    self._prove(spec)
         except ChimeraError as error:
             return _stopped(spec, TrialError(error.boundary, str(error), error.retryable))
         known = self._refuted.get(spec.task["id"])

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import inspect
+import math
 import os
 import re
 import time
@@ -24,12 +25,13 @@ from chimera.errors import StoreError, UsageError
 from chimera.eval.benchmark import Benchmark, StartEnvironment, checked_tasks, tasks_of
 from chimera.eval.controls import Controls, Mode, machine_store
 from chimera.eval.registry import create_benchmark
+from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.files import no_room_for
 from chimera.eval.runs.lock import held
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import seal
 from chimera.eval.runs.sequential import UntilDecided
-from chimera.eval.runs.store import RunStore, StoredBudget
+from chimera.eval.runs.store import MOST_SAMPLES, RunStore, StoredBudget
 from chimera.eval.submitters import SUBMITTERS, create_submitter
 from chimera.eval.trial import (
     EqualAnswers,
@@ -154,11 +156,14 @@ class Harness:
                 *most, last = (kind.__name__.replace("NoneType", "None") for kind in kinds)
                 expected = f"{', '.join(most)} or {last}" if most else last
                 raise UsageError(f"{name} is {value!r:.60}: expected {expected}")
+        for name, value in {"budget": self.budget, **asdict(self.limits)}.items():
+            if value is not None and not 0 <= value < math.inf:
+                raise UsageError(f"{name} is {value!r:.60}: expected a number from 0 on")
 
     def run(self) -> EvalResult:
         """Run what is not done yet. Raises `Interrupted` on Ctrl-C, with all results stored."""
-        if self.samples < 1:
-            raise UsageError(f"samples must be at least 1, got {self.samples}")
+        if not 1 <= self.samples <= MOST_SAMPLES:
+            raise UsageError(f"samples must be from 1 to {MOST_SAMPLES}, got {self.samples}")
         plan = self._plan()
         if not plan:
             raise UsageError(f"{self._benchmark.name()}: no task to run")
@@ -170,8 +175,9 @@ class Harness:
         budget = StoredBudget(self.budget, store)
         for provider in as_agent(self._agent).providers():
             provider.start()
-        self._describe(store, plan)
-        self.observer.planned(len(plan), self._count_done(plan, store))
+        done = self._count_done(plan, store)
+        self._describe(store, plan, goes_on=done < len(plan))
+        self.observer.planned(len(plan), done)
 
         make, observer = self.executor or self._threads, self.observer
         surroundings = Surroundings(
@@ -351,7 +357,7 @@ class Harness:
             return self.store
         return RunStore(":memory:" if self.store is None else self.store, create=True)
 
-    def _describe(self, store: RunStore, plan: Plan) -> None:
+    def _describe(self, store: RunStore, plan: Plan, *, goes_on: bool) -> None:
         known = store.manifest()
         manifest = {
             "chimera": {"version": __version__},
@@ -360,8 +366,12 @@ class Harness:
             "identity": self.identity(),
             "started": known.get("started", time.time()),
             **self.manifest,
-            **({"graded_again": None} if "graded_again" in known else {}),
         }
+        again = known.get("graded_again")
+        if isinstance(again, Mapping):  # the verdicts that are there stay what they are
+            alike = content_digest(basis_of(known)) == content_digest(basis_of(manifest))
+            two = {**again, "grader": "two in one run"} if goes_on else again
+            manifest["graded_again"] = None if alike else two
         store.set_manifest({**manifest, "seal": seal(manifest)})
         store.add_tasks(plan.tasks if isinstance(plan, _Rounds) else (task for task, _, _ in plan))
 

@@ -26,7 +26,7 @@ from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
 from chimera.eval.trial import StartBackend, TrialSpec
-from chimera.eval.values import Prediction, TrialRecord
+from chimera.eval.values import Prediction, TrialError, TrialRecord
 from chimera.eval.workers import ThreadExecutor, results
 
 WORKERS = 4
@@ -40,6 +40,11 @@ class Regraded:
 
     before: TrialRecord
     after: TrialRecord
+
+    @property
+    def unfounded(self) -> bool:
+        """Whether there is a verdict and no answer that it could be confirmed with."""
+        return self.before.submission is None
 
     @property
     def decided(self) -> bool:
@@ -70,7 +75,8 @@ def prepare_predictions(settings: RunSettings, file: Path) -> tuple[PreparedRun,
     if any(prediction.task is not None for prediction in predictions):
         return prepared, 0  # the file says itself what it is graded against
     answered = {prediction.task_id for prediction in predictions}
-    return prepared, sum(task["id"] not in answered for task in benchmark.tasks())
+    unanswered = sum(task["id"] not in answered for task in benchmark.tasks())
+    return replace(prepared, unanswered=unanswered), unanswered
 
 
 def planned_answers(benchmark: Benchmark[Any], predictions: Iterable[Prediction]) -> list[Planned]:
@@ -100,7 +106,8 @@ def grade_again(
 ) -> Iterator[Regraded]:
     """Grade every stored submission of a run again; `keep` stores what came of it.
 
-    Where known answers forbid a verdict, the stored one goes; where grading failed, it stays.
+    Where known answers forbid a verdict, the stored one goes; where grading failed, it stays, and
+    so does one without an answer.
     `changes` are settings that count instead of the run's own, `predictions` among them.
     """
     stored = stored_settings(store, changes, USED)
@@ -118,7 +125,9 @@ def grade_again(
     def again(key: tuple[str, int]) -> Regraded | None:
         before = store.record(*key)
         if before.submission is None:
-            return None
+            error = TrialError("grader", "the answer is not stored: nothing confirms the verdict")
+            after = replace(before, verdict=None, error=error, control=None)
+            return Regraded(before, after) if before.verdict is not None else None
         if before.task_id not in tasks:
             raise UsageError(f"the data set no longer has the task {before.task_id!r}")
         answer = Stored(before.submission)

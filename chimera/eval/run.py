@@ -14,9 +14,10 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, fields, replace
 from fnmatch import fnmatchcase
 from pathlib import Path
-from typing import Any, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
+from msgspec import Meta
 
 from chimera.agents import Agent, about, agent_needs_environment, as_agent
 from chimera.cache import cache_dir, write_atomically
@@ -40,7 +41,7 @@ from chimera.eval.runs.files import discard_if_empty, find_run, new_run_path, ru
 from chimera.eval.runs.result import EvalResult
 from chimera.eval.runs.seal import usable_settings
 from chimera.eval.runs.sequential import SequentialTest, UntilDecided, lot
-from chimera.eval.runs.store import RunStore
+from chimera.eval.runs.store import Count, RunStore, Samples
 from chimera.eval.submitters import SUBMITTERS, OracleAgent
 from chimera.eval.trial import StartBackend, Submitter
 from chimera.plugins import pairs
@@ -50,6 +51,9 @@ from chimera.providers.settings import ModelSettings, model_settings
 from chimera.text import file_name
 from chimera.types import JSON
 
+#: Numbers of settings, checked where these come from a file.
+Positive = Annotated[int, Meta(ge=1, le=2**62)]
+Amount = Annotated[float, Meta(ge=0, le=1e300)]
 #: Trials at once where each waits for its part of a batch.
 BATCH_TRIALS = 4000
 SUMMARY = "summary"
@@ -72,28 +76,28 @@ class RunSettings:
     limit: str | None = None
     task: tuple[str, ...] = ()
     shard: str | None = None
-    samples: int = 1
-    concurrency: int | None = None
+    samples: Samples = 1
+    concurrency: Positive | None = None
     environment: str | None = None
     network: bool = False
-    budget: float | None = None
-    timeout: float | None = None
-    max_steps: int | None = None
-    max_tokens: int | None = None
-    token_limit: int | None = None
-    cost_limit: float | None = None
+    budget: Amount | None = None
+    timeout: Amount | None = None
+    max_steps: Positive | None = None
+    max_tokens: Positive | None = None
+    token_limit: Positive | None = None
+    cost_limit: Amount | None = None
     temperature: float | None = None
     seed: int | None = None
     cache: bool = False
-    retries: int = 2
+    retries: Count = 2
     base_url: str | None = None
     controls: Mode = "auto"
     option: tuple[str, ...] = ()
     agent_option: tuple[str, ...] = ()
     reasoning_effort: str | None = None
-    thinking_tokens: int | None = None
+    thinking_tokens: Count | None = None
     top_p: float | None = None
-    max_connections: int | None = None
+    max_connections: Positive | None = None
     model_option: tuple[str, ...] = ()
     role: tuple[str, ...] = ()
     mcp: tuple[str, ...] = ()
@@ -162,6 +166,8 @@ class PreparedRun:
     #: Stored answers and the file they came from, where these are graded and no agent runs.
     answers: Sequence[Planned] | None = None
     predictions: Path | None = None
+    #: Tasks of which the file has none.
+    unanswered: int = 0
     #: What this machine cannot run of the benchmark, where `--limit` passed over it.
     left_out: Sequence[str] = ()
     #: Of `--until decided`: when the run has decided, against which rates.
@@ -231,6 +237,7 @@ class PreparedRun:
         }
         if self.predictions is not None:
             found["predictions"] = str(self.predictions.absolute())
+            found["unanswered"] = self.unanswered
         return found
 
 
@@ -614,9 +621,18 @@ def write_report(result: EvalResult, file: Path, lines: Iterable[str]) -> None:
     try:
         write_atomically(file, (f"{line}\n".encode() for line in lines))
     except OSError as error:
-        raise StoreError(
-            f"{file} cannot be written: {error.strerror}; the run is stored: {result.store.path}"
-        ) from None
+        raise unwritable(file, error, result) from None
+
+
+def unwritable(file: Path, error: OSError, result: EvalResult) -> StoreError:
+    """What is said of a file about a run that is there."""
+    why = f"{file} cannot be written: {error.strerror}"
+    return StoreError(f"{why}; the run is stored: {result.store.path}")
+
+
+def gated_rate(result: EvalResult) -> float:
+    """The rate that a gate is on: no task counts more for having been tried more often."""
+    return (result.task_rate if result.uneven else result.pass_rate) or 0.0
 
 
 def exit_code(
@@ -625,7 +641,7 @@ def exit_code(
     """Whether the run is complete, or has decided what it was to decide, and good enough."""
     if result.errored or (result.not_run and not decided):
         return ExitCode.INCOMPLETE
-    if fail_under is not None and (result.pass_rate or 0.0) < fail_under:
+    if fail_under is not None and not gated_rate(result) >= fail_under:
         return ExitCode.GATE
     return ExitCode.DONE
 

@@ -29,9 +29,17 @@ from chimera.errors import (
     fault,
 )
 from chimera.eval.benchmark import Benchmark, StartEnvironment
-from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict, content_digest
+from chimera.eval.values import (
+    Submission,
+    TrialError,
+    TrialRecord,
+    Verdict,
+    checked_submission,
+    checked_verdict,
+    content_digest,
+)
 from chimera.providers.journal import Journal
-from chimera.providers.meter import Budget, Meter, TrialLimits, metered
+from chimera.providers.meter import Budget, CallRecord, Meter, TrialLimits, metered
 from chimera.providers.secrets import without_keys
 from chimera.text import storable_value, with_texts
 from chimera.types import JSON, AgentResult, Usage
@@ -44,6 +52,8 @@ ResultT = TypeVar("ResultT")
 #: How long an agent may take to notice that its time is up before it is given up.
 GRACE_SECONDS = 10.0
 FIRST_BACKOFF_SECONDS = 1.0
+#: The most US dollars that an agent is believed to have cost.
+MOST_COST = 1e9
 
 _open_environments: dict[int, Environment] = {}
 
@@ -165,6 +175,7 @@ class _Account:
     stop_reason: str = ""
     usage: Usage = field(default_factory=Usage)
     verdict: Verdict | None = None
+    taken_over: tuple[CallRecord, ...] = ()
     phase: Literal["start", "agent", "answer"] = "start"
 
     def blames_answer(self, error: ChimeraError) -> bool:
@@ -175,8 +186,11 @@ class _Account:
 
     def take_over(self, prior: TrialRecord) -> None:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
+        self.taken_over = prior.calls
         for call in prior.calls:
             self.meter.record(call)
+        if not prior.calls:  # an agent that keeps its own account was asked, or none
+            self.meter.cost, self.usage = prior.cost, prior.usage
         # there was a verdict, without the control it needs, or one that could not be stored
         withheld = prior.control is not None or (prior.error and prior.error.boundary == "store")
         if (prior.error is None or withheld) and prior.submission is not None:
@@ -203,7 +217,8 @@ def run_trial(
     if spec.journals is not None:
         meter.journal = Journal(spec.journals, f"{spec.digest}.jsonl")
         for call in meter.journal.left:
-            meter.record(call.account)
+            if not any(_same_call(call.account, known) for known in account.taken_over):
+                meter.record(call.account)
 
     def record(
         attempt: int, verdict: Verdict | None = None, error: TrialError | None = None
@@ -264,22 +279,21 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
         env: Environment = NoEnvironment()
         submission = account.submission if benchmark.grading != "same" else None
         if submission is None:
-            with _boundary(EnvironmentFault, "starting the environment"):
+            with boundary(EnvironmentFault, "starting the environment"):
                 env = _agents_environment(spec)
             stack.callback(_close, env)
             _open_environments[id(env)] = env
             account.phase = "agent"
             submission = _solve(spec, env, account)
-            if not isinstance(submission, Submission):
-                kind = type(submission).__name__
-                raise AgentError(f"what was handed in is {kind}: expected a Submission")
-            with _boundary(AgentError, "reading the submission"):
-                submission = with_texts(storable_value(submission), without_keys)
+            with boundary(AgentError, "reading the submission"):
+                submission = with_texts(
+                    storable_value(checked_submission(submission)), without_keys
+                )
                 account.submission = submission
             submitted()
         account.submission = submission
         if benchmark.grading == "same":
-            with _boundary(EnvironmentFault, "ending the agent's processes"):
+            with boundary(EnvironmentFault, "ending the agent's processes"):
                 env.deadline = None
                 env.stop_processes()
         else:
@@ -287,12 +301,12 @@ def _attempt(spec: TrialSpec, account: _Account, submitted: Callable[[], None]) 
             env = NoEnvironment()
         if benchmark.grading == "fresh":
             account.phase = "start"
-            with _boundary(EnvironmentFault, "starting the grading environment"):
+            with boundary(EnvironmentFault, "starting the grading environment"):
                 env = benchmark.open_grading_environment(task, spec.start.without_network())
             stack.callback(_close, env)
             _open_environments[id(env)] = env
         account.phase = "answer"
-        with _boundary(GraderError, "grading"):
+        with boundary(GraderError, "grading"):
             account.verdict = _graded(spec, submission, env)
             return account.verdict
 
@@ -310,8 +324,7 @@ def _agents_environment(spec: TrialSpec) -> Environment:
 
 def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdict:
     def grade() -> Verdict:
-        verdict: Verdict = spec.benchmark.grade(spec.task, submission, env)
-        return verdict
+        return checked_verdict(spec.benchmark.grade(spec.task, submission, env))
 
     if spec.equal is None:
         return grade()
@@ -321,27 +334,45 @@ def _graded(spec: TrialSpec, submission: Submission, env: Environment) -> Verdic
 def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
     """Let the agent work, then take what it hands in."""
     meter = account.meter
-    seconds = _seconds(spec)
+    with boundary(GraderError, "asking for the task's time"):
+        seconds = _seconds(spec)
     if seconds is not None:
         meter.limits = replace(spec.limits, seconds=seconds)
         meter.deadline = time.monotonic() + seconds
     if submits(spec.agent):
-        with _boundary(AgentError, "handing in"):
+        with boundary(AgentError, "handing in"):
             return spec.agent.submit(spec.benchmark, spec.task, spec.sample, env)
     env.deadline = meter.deadline
     try:
-        with _boundary(AgentError, "the agent"):
+        with boundary(AgentError, "the agent"):
             result = _run_agent(spec.agent, spec.task["prompt"], env, seconds)
     except LimitReached as limit:
         result = AgentResult("", stop_reason=f"limit:{limit.limit}")
     account.steps, account.trajectory = result.steps, result.trajectory
-    account.stop_reason, account.usage = result.stop_reason, result.usage
-    if not meter.calls and result.cost != 0.0:
-        meter.cost = result.cost  # an outside agent that keeps its own account
+    account.stop_reason, account.usage = result.stop_reason, account.usage + result.usage
+    if not meter.calls and result.cost != 0.0:  # an outside agent that keeps its own account
+        told = _believable(result.cost)
+        meter.cost = None if meter.cost is None or told is None else meter.cost + told
     env.deadline = None
     account.phase = "answer"
-    with _boundary(AgentError, "collecting the submission"):
+    with boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
+
+
+def _same_call(journaled: CallRecord, stored: CallRecord) -> bool:
+    """Whether a call is in the trial's record as well as in its journal, which was not removed: it
+    was paid once. The journal has the time of the request, the record that of the call in it."""
+    begun, ended = journaled.started - 0.01, journaled.started + journaled.seconds + 0.01
+    paid = (journaled.model, journaled.usage, journaled.cost)
+    return paid == (stored.model, stored.usage, stored.cost) and (
+        begun <= stored.started <= stored.started + stored.seconds <= ended
+    )
+
+
+def _believable(cost: object) -> float | None:
+    """What an agent says it cost; what nothing can have cost is not known."""
+    told = isinstance(cost, (int, float)) and 0 <= cost <= MOST_COST
+    return float(cost) if told else None  # type: ignore[arg-type]
 
 
 def _seconds(spec: TrialSpec) -> float | None:
@@ -385,7 +416,7 @@ def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> Re
     return outcome
 
 
-class _boundary(doing):
+class boundary(doing):
     """Name an unexpected exception for the boundary it crossed; ours pass as they are."""
 
     __slots__ = ("_kind",)
@@ -418,7 +449,7 @@ class _boundary(doing):
 
 def _close(env: Environment) -> None:
     _open_environments.pop(id(env), None)
-    with _boundary(EnvironmentFault, "closing the environment"):
+    with boundary(EnvironmentFault, "closing the environment"):
         env.close()
 
 

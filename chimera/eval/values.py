@@ -4,16 +4,19 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NotRequired, TypedDict
 
 import msgspec
 
-from chimera.errors import GraderError, UsageError
+from chimera.errors import AgentError, GraderError, UsageError
 from chimera.providers.meter import CallRecord
 from chimera.text import storable_value
 from chimera.types import JSON, Step, Usage
+
+#: The largest score that is kept.
+MOST_SCORE = 1e300
 
 
 class Task(TypedDict):
@@ -63,7 +66,7 @@ class Verdict:
         """
         if isinstance(outcome, Verdict):
             return outcome
-        plain = outcome.item() if hasattr(outcome, "item") else outcome  # of numpy's scalars
+        plain = _plain(outcome)
         if isinstance(plain, bool):
             return cls(plain)
         if isinstance(plain, (int, float)) and 0 <= plain <= 1:
@@ -71,6 +74,50 @@ class Verdict:
         raise GraderError(
             f"the check gave {plain!r:.100}, not True, False, a score from 0 to 1 or a Verdict"
         )
+
+
+def checked_verdict(outcome: object) -> Verdict:
+    """What a grader gave as a verdict whose parts are what they must be.
+
+    Raises `GraderError`: a text or a list that merely counts as true is no pass.
+    """
+    verdict = Verdict.of(outcome)
+    passed, score = _plain(verdict.passed), _plain(verdict.score)
+    if not isinstance(passed, bool):
+        raise _unlike("passed", verdict.passed, "True or False")
+    if score is not None and not (isinstance(score, (int, float)) and abs(score) <= MOST_SCORE):
+        raise _unlike("score", verdict.score, "a number or None")
+    if not isinstance(verdict.why, str):
+        raise _unlike("why", verdict.why, "a text")
+    for name in ("metrics", "evidence"):
+        values = getattr(verdict, name)
+        if not isinstance(values, Mapping) or not all(isinstance(key, str) for key in values):
+            raise _unlike(name, values, "values by their names")
+    if passed is verdict.passed and score is verdict.score:
+        return verdict
+    return replace(verdict, passed=passed, score=None if score is None else float(score))
+
+
+def checked_submission(handed_in: object) -> Submission:
+    """What was handed in, once it is a submission; raises `AgentError`."""
+    if not isinstance(handed_in, Submission):
+        kind = type(handed_in).__name__
+        raise AgentError(f"what was handed in is {kind}: expected a Submission")
+    texts = [handed_in.text, handed_in.form, "" if handed_in.raw is None else handed_in.raw]
+    files = handed_in.files.items() if isinstance(handed_in.files, Mapping) else [("", None)]
+    named = all(isinstance(name, str) and isinstance(held, bytes) for name, held in files)
+    if not (named and all(isinstance(text, str) for text in texts)):
+        what = "expected texts, and files as bytes by their names"
+        raise AgentError(f"what was handed in is {handed_in!r:.200}: {what}")
+    return handed_in
+
+
+def _plain(value: object) -> object:
+    return value.item() if hasattr(value, "item") else value  # of numpy's scalars
+
+
+def _unlike(part: str, value: object, expected: str) -> GraderError:
+    return GraderError(f"the verdict's {part} is {value!r:.100}: expected {expected}")
 
 
 @dataclass(frozen=True, slots=True)
@@ -203,6 +250,8 @@ def content_digest(value: JSON) -> str:
     except UnicodeEncodeError:  # lone surrogates
         cleaned = storable_value(value)
         encoded = msgspec.json.encode(cleaned, enc_hook=_encode_other, order="sorted")
+    except (OverflowError, RecursionError, TypeError, ValueError) as error:
+        raise UsageError(f"a task or an option cannot be stored: {error}") from None
     return hashlib.sha256(encoded).hexdigest()[:32]
 
 

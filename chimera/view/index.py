@@ -25,7 +25,7 @@ import msgspec
 import chimera
 from chimera.cache import cache_dir, digest
 from chimera.errors import UsageError
-from chimera.eval.runs.store import Count, Finite, Flag, RunStore, Seconds, StoredStatus
+from chimera.eval.runs.store import Count, Flag, Money, RunStore, Seconds, StoredStatus
 from chimera.eval.values import ControlStatus
 from chimera.text import first_line
 from chimera.types import JSON
@@ -105,7 +105,7 @@ class _Read(NamedTuple):
     status: StoredStatus
     why: str
     boundary: str | None
-    cost: Finite | None
+    cost: Money | None
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count

@@ -121,6 +121,7 @@ class Run:
     def _count(self) -> None:
         state, began = self.state, time.monotonic()
         with RunStore(self.path, lasting=True) as store:
+            store.check_trials()
             last = next(iter(store.rows(tuple[Count | None], "SELECT max(id) FROM trials")))[0]
             self._done, self._last_trial = 0, last or 1
             self.index.update(store, list(state), summarise, self._told)

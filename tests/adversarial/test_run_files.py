@@ -26,6 +26,7 @@ from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Submission, TrialError, TrialRecord, Verdict
 from chimera.providers.meter import CallRecord
 from chimera.types import Message, Step, Usage
+from chimera.view.library import Library
 
 RECORD = TrialRecord(
     task_id="t/1",
@@ -164,6 +165,35 @@ def test_only_the_schema_of_a_run_is_opened(run, statements, access):
         RunStore(run, **access)
 
 
+def without_most_of_its_index(path: Path) -> None:
+    """The index of the trials becomes one that knows of a single trial."""
+    by_hand(
+        path,
+        "PRAGMA journal_mode = DELETE",
+        "PRAGMA writable_schema = ON",
+        "CREATE TABLE z (a TEXT, b INTEGER, c INTEGER, PRIMARY KEY (a, b, c)) WITHOUT ROWID",
+        "INSERT INTO z SELECT task_id, sample, id FROM trials NOT INDEXED LIMIT 1",
+        "UPDATE sqlite_master SET rootpage = (SELECT rootpage FROM sqlite_master WHERE name = 'z') "
+        "WHERE name = 'sqlite_autoindex_trials_1'",
+        "DELETE FROM sqlite_master WHERE name = 'z'",
+    )
+
+
+@pytest.mark.parametrize("access", [{}, {"write": True}, {"create": True}], ids=str)
+def test_an_index_that_does_not_have_each_trial_is_refused(run, access):
+    without_most_of_its_index(run)
+
+    with pytest.raises(UsageError, match="missing from index"):
+        RunStore(run, **access)
+
+
+def test_the_viewer_counts_no_run_whose_index_does_not_have_each_trial(run):
+    without_most_of_its_index(run)
+    (seen,) = Library([run]).runs()
+
+    assert "missing from index" in (seen.known(patience=None).fault or "")
+
+
 VALUES = {
     "text for a number": ("trials", "steps", "many"),
     "a blob for a text": ("trials", "task_id", b"\xff\x00"),
@@ -184,6 +214,9 @@ VALUES = {
     "a file that is not packed": ("artifacts", "content", b"plain"),
     "data that is no JSON": ("submissions", "data", "{"),
     "a call that took a word": ("calls", "seconds", "long"),
+    "a trial that paid": ("trials", "cost", -500.0),
+    "a call that paid": ("calls", "cost", -1.0),
+    "money back that was never spent": ("spending", "amount", -1000.0),
     "money in words": ("spending", "amount", "all of it"),
     "a manifest that is no JSON": ("manifest", "value", "nonsense"),
     "a manifest of numbers": ("manifest", "value", "1"),

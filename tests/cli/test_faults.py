@@ -21,6 +21,43 @@ from chimera.eval.runs.lock import held
 from chimera.eval.runs.store import RunStore
 from tests.conftest import missing
 
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (("report", "latest", "-o", "file/x.html"), "file: "),
+        (("runs", "export", "latest", "--format", "csv", "--output", "folder"), "folder: Is a dir"),
+        (("runs", "show", "a" * 300), "a: File name too long"),
+    ],
+)
+def test_a_path_that_cannot_be_what_it_was_named_for_is_wrong_usage(chimera, arguments, says):
+    Path("tasks.json").write_text('[{"id": "a", "prompt": "Say a.", "expected": "a"}]')
+    Path("file").touch()
+    Path("folder").mkdir()
+    chimera("eval", "-b", "custom", "--dataset", "tasks.json", "-m", "scripted/text:a")
+    ran = chimera(*arguments)
+
+    assert (ran.code, says in ran.err, "Traceback" in ran.err) == (2, True, False)
+
+
+def test_a_step_summary_that_cannot_be_written_leaves_the_run(chimera, monkeypatch):
+    monkeypatch.setenv("GITHUB_ACTIONS", "true")
+    monkeypatch.setenv("GITHUB_STEP_SUMMARY", "/nowhere/summary")
+    Path("tasks.json").write_text('[{"id": "a", "prompt": "Say a.", "expected": "a"}]')
+    ran = chimera("eval", "-b", "custom", "--dataset", "tasks.json", "-m", "scripted/text:a")
+
+    assert ran.code == 4
+    assert "/nowhere/summary cannot be written" in ran.err
+    assert "the run is stored: runs/" in ran.err
+
+
+def test_a_fault_of_our_own_is_no_gate_that_is_not_met(chimera, monkeypatch):
+    monkeypatch.setattr("chimera.cli.runs.run_files", lambda _: 1 / 0)
+    ran = chimera("runs", "list")
+
+    assert (ran.code, "Traceback" in ran.err) == (70, True)
+
+
 CODE = '''
 import itertools, pathlib, time
 from chimera.errors import EnvironmentFault

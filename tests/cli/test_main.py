@@ -120,6 +120,37 @@ def test_wrong_usage_is_one_clear_error(chimera, arguments, says):
     assert "Traceback" not in ran.err
 
 
+def _numbers(command: click.Command, path: tuple[str, ...]) -> Iterator[tuple[str, ...]]:
+    """The way to every option that is a number."""
+    if isinstance(command, click.Group):
+        context = click.Context(command)
+        for name in command.list_commands(context):
+            yield from _numbers(command.get_command(context, name), (*path, name))
+    for parameter in command.params:
+        kinds = (click.types.FloatParamType, click.types.IntParamType)
+        if isinstance(parameter, click.Option) and isinstance(parameter.type, kinds):
+            yield (*path, parameter.opts[0])
+
+
+@pytest.mark.parametrize("value", ["nan", "inf", "1e301", "9" * 400])
+def test_no_option_takes_a_number_that_nobody_can_count_with(chimera, value):
+    options = list(_numbers(cli, ()))
+
+    assert ("eval", "--budget") in options
+    for option in options:
+        ran = chimera(*option, value)
+        assert ran.code == 2, option
+        assert "Invalid value" in ran.err, option
+
+
+@pytest.mark.parametrize("line", ["budget = nan", "budget = true", "samples = 1.5", "seed = true"])
+def test_a_file_gives_no_number_that_the_command_line_would_not_take(chimera, tmp_path, line):
+    (tmp_path / "c.toml").write_text(line)
+    ran = chimera("eval", "-b", "human-eval", "--config", "c.toml")
+
+    assert (ran.code, "Invalid value" in ran.err) == (2, True)
+
+
 def test_a_mistyped_key_of_a_file_is_answered_with_the_near_one(chimera, tmp_path):
     (tmp_path / "run.toml").write_text('modle = "x"\n')
     ran = chimera("eval", "--config", "run.toml", "-b", "human-eval")

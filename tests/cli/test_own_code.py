@@ -41,6 +41,8 @@ def own(tmp_path):
         ("import no_such_package", "No module named 'no_such_package' (mine_to_try.py:1)"),
         ("\n1 / 0", "cannot be loaded: ZeroDivisionError: division by zero (mine_to_try.py:2)"),
         (source("1 / 0"), "mine: tasks() failed: ZeroDivisionError: division by zero"),
+        ("import sys; sys.exit(0)", "cannot be loaded: SystemExit: 0 (mine_to_try.py:1)"),
+        (source("exit(0)"), "mine: tasks() failed: SystemExit: 0"),
         (source("['a']"), "task 0 is 'a': expected a dictionary with the texts 'id' and 'prompt'"),
         (source('[{"id": 1, "prompt": "x"}]'), "task 0 is {'id': 1, 'prompt': 'x'}: expected"),
         (source('[{"prompt": "x"}]'), "task 0 is {'prompt': 'x'}: expected"),
@@ -54,6 +56,33 @@ def test_what_is_wrong_with_it_is_one_line(chimera, own, code, says, command):
     assert ran.code == 2
     assert says in ran.err
     assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize("method", ["__init__", "options", "missing", "preparations", "notes"])
+@pytest.mark.parametrize("raised", ["ValueError('boom')", "SystemExit(0)", "BrokenPipeError"])
+def test_whatever_it_raises_is_told_as_its_own(chimera, own, method, raised):
+    code = f"{source()}    def {method}(self, *_): raise {raised}\n"
+    ran = chimera("eval", "-a", "nop", "-b", own(code))
+
+    assert ran.code == 2
+    assert raised.partition("(")[0] in ran.err
+    assert "(mine_to_try.py:8)" in ran.err
+    assert "Traceback" not in ran.err
+
+
+@pytest.mark.parametrize(
+    ("member", "says"),
+    [
+        ('def options(self): return {"x": object()}', "its identity"),
+        ('def options(self): return {1: 2}', "cannot be stored"),
+        ('def tasks(self): return [{"id": "a", "prompt": "", "metadata": {"x": {1: object()}}}]',
+         "the metadata of task 'a'"),
+    ],
+)  # fmt: skip
+def test_what_cannot_be_stored_is_named(chimera, own, member, says):
+    ran = chimera("eval", "-a", "nop", "-b", own(f"{source()}    {member}\n"))
+
+    assert (ran.code, says in ran.err, "Traceback" in ran.err) == (2, True, False)
 
 
 def test_tasks_may_be_made_one_by_one(chimera, own):

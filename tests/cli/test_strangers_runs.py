@@ -56,6 +56,14 @@ def test_ones_own_run_is_resumed_and_graded_by_its_name(chimera, run, tmp_path):
     assert (key.stat().st_mode & 0o777, len(key.read_bytes())) == (0o600, 32)
 
 
+def test_a_check_confirms_no_verdict_whose_answer_is_gone(chimera, run):
+    with sqlite3.connect(run) as connection:
+        connection.execute("DELETE FROM submissions")
+    checked = chimera("grade", "latest", "--check", "--json")
+
+    assert (checked.code, json.loads(checked.out)["unfounded"]) == (1, 1)
+
+
 def test_a_run_from_elsewhere_asks_for_its_paths_again(chimera, run, tasks, tmp_path):
     shutil.rmtree(tmp_path / ".chimera")
     resumed = chimera("eval", "--resume")
@@ -89,6 +97,8 @@ def test_a_run_from_elsewhere_asks_for_its_paths_again(chimera, run, tasks, tmp_
         {"role": ["judge=litellm/http://evil.example"]},
         {"mcp": ["touch owned"]},
         {"network": True},
+        {"samples": 10**9},
+        {"concurrency": 10**9, "retries": 10**9},
     ],
     ids=str,
 )
@@ -102,7 +112,8 @@ def test_a_changed_setting_breaks_the_seal_and_is_not_used(
 
     assert ran.code == 2
     for name, value in settings.items():
-        shown = "" if value is True else shlex.quote(value[0] if isinstance(value, list) else value)
+        first = value[0] if isinstance(value, list) else value
+        shown = "" if value is True else shlex.quote(str(first))
         assert f"--{name.replace('_', '-')} {shown}" in ran.err
     assert not (tmp_path / "owned").exists()
     if settings.keys() & {"benchmark", "environment", "option", "role"}:
@@ -125,7 +136,17 @@ def test_an_environment_without_confinement_is_named_again_even_for_ones_own_run
 
 
 @pytest.mark.parametrize(
-    "settings", [{"samples": "many"}, {"task": 7}, {"benchmark": None}, {"model": ["x"]}], ids=str
+    "settings",
+    [
+        {"samples": "many"},
+        {"samples": 0},
+        {"retries": -1},
+        {"budget": -1.0},
+        {"task": 7},
+        {"benchmark": None},
+        {"model": ["x"]},
+    ],
+    ids=str,
 )
 def test_settings_of_other_types_are_refused(chimera, run, tasks, settings):
     change(run, **settings)

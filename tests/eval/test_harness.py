@@ -21,6 +21,7 @@ from chimera.eval.harness import Benchmark, Harness, Interrupted, SilentObserver
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
 from chimera.eval.values import Submission, Verdict
+from chimera.providers.meter import TrialLimits
 from chimera.types import AgentResult, Message, Step
 
 
@@ -38,6 +39,21 @@ class Parity(Benchmark):
 
     def evaluate(self, task, agent_output, env):
         return (agent_output == "even") == (int(task["prompt"]) % 2 == 0)
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        {"budget": float("nan")},
+        {"budget": -1.0},
+        {"limits": TrialLimits(max_cost=float("nan"))},
+        {"limits": TrialLimits(seconds=float("inf"))},
+    ],
+    ids=str,
+)
+def test_a_bound_that_no_amount_is_compared_with_is_refused(settings):
+    with pytest.raises(UsageError, match="expected a number from 0 on"):
+        Harness(benchmark=Parity(), agent=Even(), **settings)
 
 
 @dataclass

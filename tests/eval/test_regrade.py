@@ -3,15 +3,18 @@
 from __future__ import annotations
 
 import json
+import sqlite3
+from dataclasses import replace
 from itertools import islice
 from pathlib import Path
 
 import pytest
 
-from chimera.errors import UsageError
+from chimera.cli.display import summary_lines
+from chimera.errors import ExitCode, UsageError
 from chimera.eval.benchmark import Benchmark
 from chimera.eval.regrade import grade_again, planned_answers, prepare_predictions
-from chimera.eval.run import RunSettings, run
+from chimera.eval.run import RunSettings, exit_code, run
 from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import Prediction, Submission
@@ -40,6 +43,19 @@ def test_a_prediction_file_becomes_a_run(letters):
     }
     assert (prepared.samples, unanswered) == (2, 2)
     assert manifest["predictions"] == str(file.absolute())
+
+
+def test_no_task_counts_more_for_having_more_lines(letters):
+    file = predictions(*[("a", "a")] * 19, ("b", "no"))
+    prepared, _ = prepare_predictions(RunSettings(letters, agent="predictions"), file)
+    with prepared.open_store() as store:
+        result = prepared.harness(store).run()
+        summary, said = result.summary(), list(summary_lines(result))
+        codes = [exit_code(result, bound) for bound in (0.9, 0.5)]
+
+    assert (summary["pass_rate"], summary["task_rate"], summary["unanswered"]) == (0.95, 0.5, 2)
+    assert "  50.0% with each task counted the same: they have 1 to 19 trials" in said
+    assert codes == [ExitCode.GATE, ExitCode.DONE]
 
 
 @pytest.mark.parametrize(
@@ -89,6 +105,21 @@ def test_stored_verdicts_are_checked_and_replaced(letters):
     assert (sorted(before), sorted(after)) == ([False, True], [False, False])
 
 
+def test_a_verdict_without_an_answer_is_confirmed_by_nothing(letters):
+    path = run(RunSettings(letters, model="scripted/text:a", limit="2")).store.path
+    with sqlite3.connect(path) as connection:
+        connection.execute("DELETE FROM submissions WHERE trial = 1")
+    with RunStore(path, write=True) as store:
+        again = list(grade_again(store, controls="off"))
+        kept = [record.passed for record in store.records()]
+        basis = basis_of(store.manifest())
+
+    assert sorted(each.unfounded for each in again) == [False, True]
+    assert [each.decided for each in again if each.unfounded] == [False]
+    assert kept == [True, False]
+    assert basis["grader"] == "two in one run"
+
+
 @pytest.mark.parametrize(
     ("right", "status", "says"),
     [
@@ -120,6 +151,28 @@ def test_a_run_that_was_graded_again_says_by_what(letters):
 
     assert before["options"] != after["options"] == {"count": 3}
     assert half["grader"] == "two in one run"
+
+
+@pytest.mark.parametrize(
+    ("changes", "limit", "grader"),
+    [
+        ({"option": ["count=3"]}, "2", 1),
+        ({"option": ["count=3"]}, "3", "two in one run"),
+        ({}, "3", 1),
+    ],
+)
+def test_a_run_that_goes_on_still_says_by_what_it_was_graded(letters, changes, limit, grader):
+    settings = RunSettings(letters, model="scripted/text:a", limit="2")
+    path = Path(run(settings).store.path)
+    with RunStore(path, write=True) as store:
+        list(grade_again(store, changes=changes, controls="off"))
+        again = basis_of(store.manifest())
+    run(replace(settings, limit=limit), resume=str(path))
+    with RunStore(path) as store:
+        manifest = store.manifest()
+
+    assert basis_of(manifest) == {**again, "grader": grader}
+    assert bool(manifest["graded_again"]) == bool(changes)
 
 
 def test_a_task_that_is_gone_is_said(letters):

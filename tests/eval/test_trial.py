@@ -5,7 +5,7 @@ from __future__ import annotations
 import pickle
 import threading
 import time
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 import pytest
 
@@ -22,9 +22,10 @@ from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.harness import Benchmark
 from chimera.eval.submitters import Stored
 from chimera.eval.trial import EqualAnswers, TrialSpec, run_trial
-from chimera.eval.values import Submission, Verdict
-from chimera.providers.meter import TrialLimits, current_meter
-from chimera.types import AgentResult
+from chimera.eval.values import Submission, TrialError, Verdict
+from chimera.providers.journal import Journal, JournaledCall
+from chimera.providers.meter import CallRecord, TrialLimits, current_meter
+from chimera.types import AgentResult, Usage
 
 TASK = {"id": "t", "prompt": "say yes"}
 
@@ -223,6 +224,56 @@ def test_who_knows_the_answer_opens_no_environment_that_nobody_uses():
 
     assert run_trial(spec(Fresh(), agent=Stored(Submission("yes")), start=start)).passed
     assert [env.log for env in start.made] == [["close"]]  # the grader's
+
+
+@pytest.mark.parametrize("cost", [-1.0, float("nan"), float("inf"), "3"])
+def test_a_cost_that_nothing_can_have_is_not_known(cost):
+    class Claims:
+        def run(self, prompt, env):
+            return AgentResult("yes", cost=cost)
+
+    record = run_trial(spec(agent=Claims()))
+
+    assert (record.status, record.cost) == ("passed", None)
+
+
+def test_what_an_agent_paid_itself_is_kept_however_often_it_is_asked():
+    class Pays:
+        def run(self, prompt, env):
+            return AgentResult("yes", Usage(5, 1), cost=1.0)
+
+    class Breaks(Yes):
+        def grade(self, task, submission, env):
+            raise GraderError("the judge is away", retryable=True)
+
+    class Apart(Yes):
+        grading = "none"
+
+    first = run_trial(spec(benchmark=Breaks(), agent=Pays(), attempts=2))
+    second = run_trial(spec(agent=Pays(), prior=first))
+    graded = replace(second, verdict=None)  # what was handed in waits for its verdict
+    third = run_trial(spec(benchmark=Apart(), agent=Pays(), prior=graded))
+
+    assert (first.status, first.cost, first.usage) == ("error", 2.0, Usage(10, 2))
+    assert (second.status, second.cost, second.usage) == ("passed", 3.0, Usage(15, 3))
+    assert (third.status, third.cost, third.usage) == ("passed", 3.0, Usage(15, 3))
+
+
+def test_a_call_that_is_stored_and_in_the_journal_too_was_paid_once(tmp_path):
+    stored = CallRecord("m", Usage(5, 1), 0.006, started=100.0001, seconds=0.5)
+    accounts = [
+        replace(stored, started=100.0, seconds=0.5002),  # of the request around that call
+        replace(stored, started=101.0),  # a later call, equal but for its time
+    ]
+    journal = Journal(tmp_path / "calls", "d.jsonl")
+    for account in accounts:
+        journal.add(JournaledCall("key", b"reply", account))
+    prior = run_trial(spec(digest="d"))
+    prior = replace(prior, calls=(stored,), verdict=None, error=TrialError("store", "full"))
+    record = run_trial(spec(digest="d", prior=prior, journals=journal.directory))
+
+    assert record.calls == (stored, accounts[1])
+    assert record.cost == pytest.approx(0.012)
 
 
 def test_the_agent_never_gets_the_task():

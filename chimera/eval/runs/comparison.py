@@ -17,7 +17,7 @@ from chimera.eval.filed import Coded, Filed
 from chimera.eval.runs import stats
 from chimera.eval.runs.power import detectable
 from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import Count, Finite, RunStore, Seconds
+from chimera.eval.runs.store import Count, Money, RunStore, Seconds
 from chimera.eval.values import content_digest
 from chimera.text import one_line
 from chimera.types import JSON
@@ -98,7 +98,7 @@ class RunScores:
         """Of a run's file, from which the tasks are read as long as it is open."""
         total, cost, seconds, unknown = 0, 0.0, 0.0, False
         query = "SELECT cost, duration FROM trials"
-        for spent, took in store.rows(tuple[Finite | None, Seconds], query):
+        for spent, took in store.rows(tuple[Money | None, Seconds], query):
             total, cost, seconds = total + 1, cost + (spent or 0.0), seconds + took
             unknown = unknown or spent is None
         manifest = store.manifest()
@@ -403,7 +403,7 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
     Without a margin it fails on a significant regression (one-sided, Holm over the candidates).
     With one, it passes only when each candidate is shown to be worse by less than the margin. It
     is decided twice: by what trials without a verdict could have been, for and against. Runs that
-    were not judged alike, or not run whole, decide nothing.
+    were not judged alike, not run whole, or without some of the first one's tasks decide nothing.
     """
     aligned = _Aligned(runs)
     worst, reasons = _gated(aligned, margin, alpha, first=_highest, other=_lowest)
@@ -412,6 +412,8 @@ def gate(runs: Sequence[RunScores], *, margin: float | None = None, alpha: float
         if worst != best:
             return Gate(None, (*reasons, "trials without a verdict could turn this"))
     doubts = notes_on(runs)
+    if missing := len(runs[0].tasks) - len(aligned.tasks):
+        doubts.append(f"{missing} tasks of {one_line(runs[0].name)} are not in every other run")
     return Gate(None, (*reasons, *doubts)) if doubts else Gate(worst, tuple(reasons))
 
 

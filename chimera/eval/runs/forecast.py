@@ -12,7 +12,7 @@ from typing import NamedTuple
 from chimera.errors import UsageError
 from chimera.eval.runs import stats
 from chimera.eval.runs.result import benchmark_of
-from chimera.eval.runs.store import Finite, RunStore, Seconds, StoredStatus
+from chimera.eval.runs.store import Money, RunStore, Seconds, StoredStatus
 from chimera.eval.values import TrialRecord
 from chimera.types import JSON
 
@@ -23,7 +23,7 @@ LEAST_TRIALS = 5
 
 class _Trial(NamedTuple):
     status: StoredStatus
-    cost: Finite | None
+    cost: Money | None
     duration: Seconds
 
 

@@ -8,6 +8,7 @@ from itertools import islice
 from pathlib import Path
 
 from chimera.errors import UsageError
+from chimera.eval.runs.comparison import basis_of
 from chimera.eval.runs.seal import is_own, seal
 from chimera.eval.runs.store import RunStore
 from chimera.eval.values import TrialRecord
@@ -61,6 +62,11 @@ def _compare(first: Path, one: dict[str, JSON], second: Path, other: dict[str, J
     digests = [(manifest.get("dataset") or {}).get("sha256") for manifest in (one, other)]
     if digests[0] != digests[1]:
         raise UsageError(f"{second.name} was run on another data set than {first.name}")
+    if basis_of(one) != basis_of(other):
+        raise UsageError(
+            f"{second.name} was graded again by another grader, other options or another data set "
+            f"than {first.name}: grade both alike first, with chimera grade"
+        )
 
 
 def _copy(source: Path, store: RunStore) -> None:

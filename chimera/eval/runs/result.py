@@ -20,7 +20,7 @@ import msgspec
 from chimera.errors import UsageError
 from chimera.eval.filed import Coded, Counts
 from chimera.eval.runs import stats
-from chimera.eval.runs.store import Count, Finite, RunStore, Seconds, StoredStatus
+from chimera.eval.runs.store import Count, Money, RunStore, Seconds, StoredStatus
 from chimera.eval.values import ControlStatus, Status, TrialControls, TrialRecord
 from chimera.text import first_line
 from chimera.types import JSON, Usage
@@ -33,7 +33,7 @@ SHOWN_TRIALS = 20
 
 class _Costs(NamedTuple):
     status: StoredStatus
-    cost: Finite | None
+    cost: Money | None
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
@@ -120,6 +120,9 @@ class EvalResult:
     #: From where the interval begins if all trials without a verdict failed to where it ends if all
     #: passed: the one to be shown beside `pass_rate`.
     outer_interval: stats.Interval | None = None
+    #: The least and the most trials that a task has, and the rate with each task counted the same.
+    trials_a_task: tuple[int, int] = (0, 0)
+    task_rate: float | None = None
 
     @classmethod
     def of(
@@ -149,7 +152,9 @@ class EvalResult:
         uncontrolled = counts.pop("uncontrolled", 0)
         total = counts.total()
         manifest = store.manifest()
-        interval, outer_interval = _intervals(store)
+        counted = Coded.of((trials, passed, none) for _, trials, passed, none in _by_task(store))
+        interval, outer_interval = _intervals(counted)
+        sizes = [trials for trials, _, _ in counted.values] or [0]
         return cls(
             benchmark=benchmark or benchmark_of(manifest),
             total=total,
@@ -162,6 +167,8 @@ class EvalResult:
             spent=store.spent(),
             interval=interval,
             outer_interval=outer_interval,
+            trials_a_task=(min(sizes), max(sizes)),
+            task_rate=_mean_rate(counted) if interval else None,
             uninformative=rewarded["passed"],
             rewarding_nothing=rewarded.total(),
             uncontrolled=uncontrolled,
@@ -172,6 +179,17 @@ class EvalResult:
     @property
     def pass_rate(self) -> float | None:
         return self.passed / self.total if self.judged else None
+
+    @property
+    def uneven(self) -> bool:
+        """Whether tasks have different numbers of trials: `pass_rate` is then that of the tasks
+        which were tried most, and `task_rate` that of the run."""
+        return self.trials_a_task[0] != self.trials_a_task[1]
+
+    @property
+    def unanswered(self) -> int:
+        """Tasks that a prediction file has no answer to."""
+        return int(self.store.manifest().get("unanswered") or 0)
 
     @property
     def judged(self) -> int:
@@ -353,7 +371,9 @@ class EvalResult:
             "uncontrolled": self.uncontrolled,
             "inexact": self.inexact,
             "timed": self.timed,
+            "unanswered": self.unanswered,
             "pass_rate": self.pass_rate,
+            "task_rate": self.task_rate,
             "interval": None if self.interval is None else list(self.interval),
             "outer_interval": None if self.outer_interval is None else list(self.outer_interval),
             "bounds": list(self.bounds),
@@ -434,9 +454,15 @@ def _by_task(store: RunStore) -> Iterator[tuple[str, int, int, int]]:
         yield task, found.total(), found["passed"], found["error"] + found["submitted"]
 
 
-def _intervals(store: RunStore) -> tuple[stats.Interval | None, stats.Interval | None]:
+def _mean_rate(counts: Coded[tuple[int, int, int]]) -> float:
+    rates = [passed / trials for trials, passed, _ in counts.values]
+    return math.fsum(rates[place] * n for place, n in Counter(counts.places).items()) / len(counts)
+
+
+def _intervals(
+    counts: Coded[tuple[int, int, int]],
+) -> tuple[stats.Interval | None, stats.Interval | None]:
     """Over verdicts; and over all trials, whatever those without a verdict were."""
-    counts = Coded.of((trials, passed, none) for _, trials, passed, none in _by_task(store))
     inner = stats.rate_interval((n - none, passed) for n, passed, none in counts if n > none)
     if inner is None or not any(none for _, _, none in counts.values):
         return inner, inner

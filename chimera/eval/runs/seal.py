@@ -31,6 +31,8 @@ KEY_BYTES = 32
 UNCONFINED = "local"
 #: Environments that any run may name.
 CONFINED = ("none", "bubblewrap", "docker", "browser")
+#: Settings that multiply the work, and up to what any run may ask for them.
+MODEST = {"samples": 100, "concurrency": 256, "max_connections": 256, "retries": 10}
 #: What of a manifest the seal is over.
 _SEALED = ("settings", "environment", "predictions")
 
@@ -87,7 +89,8 @@ def usable_settings(
 
 
 def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
-    """Every stored setting that runs code, lifts confinement, or names an address or a path."""
+    """Every stored setting that runs code, lifts confinement, names an address or a path, or asks
+    for very much."""
     for name in ("benchmark", "agent"):
         if not str(stored.get(name) or "x").replace("-", "").replace("_", "").isalnum():
             yield name, stored[name]
@@ -101,6 +104,10 @@ def _orders(stored: Mapping[str, JSON]) -> Iterator[tuple[str, JSON]]:
         model.startswith(("scripted/", "litellm/")) and not model.startswith("scripted/text:")
     ):
         yield "model", model  # code; a file of replies; a service by any address
+    for name, most in MODEST.items():
+        number = stored.get(name)
+        if isinstance(number, (int, float)) and number > most:
+            yield name, number
     for name in ("dataset", "base_url", "predictions", "against"):
         if stored.get(name) is not None:
             yield name, stored[name]

@@ -98,13 +98,17 @@ CREATE TABLE grounds (
 """ + control_store.SCHEMA.lstrip()
 
 
+#: Of one task.
+MOST_SAMPLES = 2**31 - 1
 #: Controls that wait for a trial at the most.
 MOST_WAITING = 100
 
 #: What columns hold: checked when they are read, and before they are written.
+Samples = Annotated[int, Meta(ge=1, le=MOST_SAMPLES)]
 Count = Annotated[int, Meta(ge=0, le=2**62)]
 Flag = Annotated[int, Meta(ge=0, le=1)]
 Finite = Annotated[float, Meta(ge=-1e300, le=1e300)]
+Money = Annotated[float, Meta(ge=0, le=1e15)]
 Seconds = Annotated[float, Meta(ge=0, le=1e11)]
 StoredStatus = Literal["passed", "failed", "error", "submitted"]
 
@@ -124,7 +128,7 @@ class _Trial(NamedTuple):
     boundary: str | None
     message: str | None
     retryable: Flag | None
-    cost: Finite | None
+    cost: Money | None
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
@@ -161,7 +165,7 @@ class _Call(NamedTuple):
     input_tokens: Count
     output_tokens: Count
     cached_tokens: Count
-    cost: Finite | None
+    cost: Money | None
     started: Seconds
     seconds: Seconds
     attempts: Count
@@ -204,10 +208,11 @@ _MANIFEST: Mapping[str, Any] = {
     "identity": dict[str, Any],
     "planned": Count,
     "predictions": str | None,
-    "samples": Annotated[int, Meta(ge=1, lt=2**31)],
+    "samples": Samples,
     "seal": str | None,
     "settings": dict[str, Any],
     "started": Seconds,
+    "unanswered": Count,
 }
 #: How it shows that a record cannot be stored.
 _UNSTORABLE = (
@@ -239,9 +244,12 @@ class RunStore:
         self._checkpoints: dict[tuple[str, int], tuple[int, TrialRecord]] = {}
         self._controls: list[control_store.ControlRow] = []  # written with the next trial
         self._open = True
-        if not lasting and any(self.rows(tuple[int], _CONTRADICTIONS)):
-            self.close()
-            raise self.contradiction()
+        if not lasting:
+            try:
+                self.check()
+            except UsageError:
+                self.close()
+                raise
 
     def __enter__(self) -> Self:
         return self
@@ -259,6 +267,19 @@ class RunStore:
                 self._open = False
                 self._database.close()
 
+    def check(self) -> None:
+        """Refuse a file that says two things of a trial."""
+        self.check_trials()
+        if any(self.rows(tuple[int], _CONTRADICTIONS)):
+            raise self.contradiction()
+
+    def check_trials(self) -> None:
+        """Refuse a file whose index does not have each trial once: what is found by it, counted
+        or listed would be different trials."""
+        found = next(self.rows(tuple[str], "PRAGMA integrity_check(trials)"), ("",))
+        if found != ("ok",):
+            raise UsageError(f"{self.path} is damaged: {one_line(found[0])}")
+
     def contradiction(self) -> UsageError:
         """What is said of a file that says two things of a trial."""
         what = "the status of a trial is not that of its verdict"
@@ -267,10 +288,10 @@ class RunStore:
     # The manifest
 
     def set_manifest(self, values: Mapping[str, JSON]) -> None:
+        rows = [(storable(key), _settled(value, f"its {key}")) for key, value in values.items()]
         with self._database.transaction():
             self._database.connection.executemany(
-                "INSERT OR REPLACE INTO manifest VALUES (?, ?)",
-                [(storable(key), _json(storable_value(value))) for key, value in values.items()],
+                "INSERT OR REPLACE INTO manifest VALUES (?, ?)", rows
             )
 
     def manifest(self) -> dict[str, JSON]:
@@ -289,7 +310,7 @@ class RunStore:
                     (
                         task["id"],
                         redact(storable(task["prompt"])),
-                        _json(storable_value(task.get("metadata", {}))),
+                        _settled(task.get("metadata", {}), f"the metadata of task {task['id']!r}"),
                     )
                     for task in tasks
                 ),
@@ -760,11 +781,14 @@ class RunStore:
 
     def spent(self) -> float:
         """Money booked for this run; a call under way when it was killed counts in full."""
-        booked = sum(
-            amount for (amount,) in self.rows(tuple[Finite], "SELECT amount FROM spending")
-        )
+        booked = highest = 0.0
+        for (amount,) in self.rows(tuple[Finite], "SELECT amount FROM spending ORDER BY rowid"):
+            booked += amount
+            highest = max(highest, booked)
+            if booked < -1e-6 * (1 + highest):  # sums are rounded
+                raise UsageError(f"{self.path} is damaged: more was given back than was booked")
         query = "SELECT cost FROM trials WHERE cost IS NOT NULL"
-        return max(booked, sum(cost for (cost,) in self.rows(tuple[Finite], query)))
+        return max(booked, sum(cost for (cost,) in self.rows(tuple[Money], query)))
 
     def rows(self, kind: type[RowT], query: str, arguments: Sequence[Any] = ()) -> Iterator[RowT]:
         """What a query finds, each row a tuple of `kind`; for summaries and viewers too."""
@@ -881,6 +905,14 @@ def _json(value: JSON, clean: Callable[[str], str] = redact) -> str:
     if not may_hold_secrets(encoded):
         return encoded
     return encode(with_texts(msgspec.json.decode(encoded), clean)).decode()
+
+
+def _settled(value: JSON, what: str) -> str:
+    """The JSON text of what a run is made of; a `UsageError` of what has none."""
+    try:
+        return _json(storable_value(value))
+    except _UNSTORABLE as error:
+        raise UsageError(f"the run cannot be stored: {what:.200}: {error}") from None
 
 
 class StoredBudget(Budget):

@@ -275,6 +275,14 @@ def test_a_run_that_is_not_complete_passes_no_gate():
     assert decided.reasons[-1] == "b: 3 planned trials were not run"
 
 
+def test_a_run_without_some_of_the_baselines_tasks_passes_no_gate():
+    decided = gate([scores("a", "ppp"), scores("b", "pp")])
+
+    assert decided.passed is None
+    assert decided.reasons[-1] == "1 tasks of a are not in every other run"
+    assert gate([scores("a", "pp"), scores("b", "ppp")]).passed is True
+
+
 def test_false_alarms_of_the_gate_are_at_most_alpha_for_all_candidates_together():
     generator, alarms = random.Random(5), 0
     for _ in range(400):

@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from chimera.errors import UsageError
+from chimera.eval.regrade import grade_again
 from chimera.eval.run import RunSettings, run
 from chimera.eval.runs.merge import merge
 from chimera.eval.runs.result import EvalResult
@@ -73,6 +74,16 @@ def test_runs_of_another_kind_are_refused(
     with pytest.raises(UsageError, match=words):
         merge(Path("whole.chi"), [shard("1/2"), shard("2/2", **change)])
     assert not list(Path().glob("*whole*"))
+
+
+@pytest.mark.parametrize("turned", [False, True])
+def test_runs_that_were_graded_again_unlike_are_refused(shard: Callable[..., Path], turned: bool):
+    parts = [shard("1/2"), shard("2/2")]
+    with RunStore(parts[turned], write=True) as store:
+        list(grade_again(store, changes={"option": ["count=5"]}, controls="off"))
+
+    with pytest.raises(UsageError, match="graded again by another grader"):
+        merge(Path("whole.chi"), parts)
 
 
 @pytest.mark.parametrize("turned", [False, True])
