@@ -17,7 +17,7 @@ from importlib.util import find_spec
 from typing import Any
 
 from chimera.errors import GraderError
-from chimera.eval.benchmarks._webarena_verified.package import warm_package
+from chimera.eval.benchmarks._webarena_verified.package import OutOfTimeError, warm_package
 from chimera.eval.kits import replies as extract
 from chimera.eval.values import Verdict
 from chimera.types import JSON
@@ -105,7 +105,12 @@ class VerifiedGrader:
                 if site != "homepage"
             },
         }
-        return _verdict(warm_package(python).result(job), task_id)
+        try:
+            result = warm_package(python).result(job)
+        except OutOfTimeError:
+            why = "comparing the reply takes more CPU time than any comparison of values does"
+            return Verdict(False, why, metrics={"grader": "webarena-verified"})
+        return _verdict(result, task_id)
 
 
 def package_python() -> str | None:
