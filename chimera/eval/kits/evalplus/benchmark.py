@@ -77,7 +77,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     """What both sets share; a subclass names the data set and how a row's inputs are read."""
 
     grading = "none"
-    decided_by_answer = True
+    decided_by_answer = False  # `corrected` follows from the whole reply
     exports: ClassVar[Mapping[str, Export]] = {"evalplus": export}
     attack_kind = "python calls"
     #: What EvalPlus calls the set that it extends.

@@ -123,6 +123,10 @@ def test_a_reply_that_the_official_sanitizer_spoils_is_corrected(small):
     assert verdict.metrics["corrected"] is True
 
 
+def test_no_verdict_is_lent_to_another_reply(small):
+    assert not small.decided_by_answer
+
+
 def test_expected_outputs_are_kept_and_damage_is_repaired(small, tmp_path):
     (task,) = small.tasks()
     assert small.expected(task, "base").outputs == [2.0, 1.5]
