@@ -212,6 +212,22 @@ def test_a_value_is_no_computation(answer, passed):
 
 
 @pytest.mark.parametrize(
+    ("answer", "expected", "passed"),
+    [
+        ("1, 2", "(1, 2)", False),
+        ("(1, 2)", "(1, 2)", True),
+        ("*[1], 2", "(1, 2)", False),
+        ("not False", "True", False),
+        ("3 == 3", "True", False),
+        ("-1", "-1", True),
+        ("0 or 3", "3", True),
+    ],
+)
+def test_a_value_holds_behind_the_official_assertion(answer, expected, passed):
+    assert grading.code_execution("f(1)", expected, answer).passed is passed
+
+
+@pytest.mark.parametrize(
     ("written", "same"),
     [
         ("1.0 2", True),
