@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -17,6 +17,7 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
+    OWN_TASK,
     ConversationOptions,
     Conversations,
     TauTask,
@@ -238,10 +239,20 @@ class Tau2Bench(Conversations):
         if made_in not in (None, self.settings.domain):
             raise DatasetError(f"{path}: simulations of '{made_in}': --option domain={made_in}")
         embedded = {str(task["id"]): task for task in content.get("tasks") or ()}
-        return [self._simulation(entry, embedded, path) for entry in content["simulations"]]
+        known = {task["id"]: task["row"] for task in self.tasks()} if embedded else {}
+        other = {
+            task_id
+            for task_id, row in embedded.items()
+            if task_id in known and _decisive(row) != _decisive(known[task_id])
+        }
+        return [self._simulation(entry, embedded, other, path) for entry in content["simulations"]]
 
     def _simulation(
-        self, entry: Mapping[str, Any], embedded: Mapping[str, Any], path: Path
+        self,
+        entry: Mapping[str, Any],
+        embedded: Mapping[str, Any],
+        other: Collection[str],
+        path: Path,
     ) -> Prediction:
         task_id = str(entry.get("task_id"))
         if not isinstance(entry.get("messages"), list):
@@ -255,6 +266,8 @@ class Tau2Bench(Conversations):
             data["recorded_reward"] = official["reward"]  # what the file says, to compare with
         if official.get("action_checks"):
             data["quoted_actions"] = [check.get("action") for check in official["action_checks"]]
+        if task_id in other:
+            data[OWN_TASK] = True
         row = embedded.get(task_id)
         task = None if row is None else self._made(task_id, row)
         return Prediction(task_id, submission(data), task)
@@ -271,6 +284,40 @@ def _check_quoted(quoted: Any, row: Row) -> None:
             f"the result file quotes gold actions that its task does not have: {sides[0]:.200} "
             f"there, {sides[1]:.200} in the task"
         )
+
+
+def _decisive(row: Row) -> str:
+    """What a verdict follows from in a task, as text; what is null or by default is not there."""
+    from chimera.eval.benchmarks._tau_bench.rewards import basis_of
+
+    criteria, state = row.get("evaluation_criteria") or {}, row.get("initial_state") or {}
+    actions, asserted = criteria.get("actions"), criteria.get("env_assertions")
+    checks = [
+        [each.get("env_type"), each.get("func_name"), each.get("arguments") or {}]
+        for each in asserted or ()
+    ]
+    said = [
+        [message.get("role"), message.get("content") or "", message.get("tool_calls") or []]
+        for message in state.get("message_history") or ()
+    ]
+    parts = [
+        sorted(map(str, basis_of(criteria))) if row.get("evaluation_criteria") else None,
+        actions is None and asserted is None,
+        _plain_actions(actions or ()),
+        [action.get("compare_args") for action in actions or ()],
+        checks,
+        [each.get("assert_value", True) for each in asserted or ()],
+        *(criteria.get(key) or [] for key in ("communicate_info", "nl_assertions")),
+        *(state.get(key) or [] for key in ("initialization_data", "initialization_actions")),
+        said,
+    ]
+    return json.dumps(_without_null(parts), sort_keys=True, default=str)
+
+
+def _without_null(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return {k: _without_null(each) for k, each in value.items() if each is not None}
+    return [_without_null(each) for each in value] if isinstance(value, list) else value
 
 
 def _plain_actions(actions: Any) -> str:
@@ -398,6 +445,7 @@ class TauBench(Conversations):
         episodes = isinstance(content, list) and content and all("traj" in e for e in content)
         if not episodes:
             return None
+        known = {task["id"]: _legacy_decisive(task["row"]) for task in self.tasks()}
         found = []
         for entry in content:
             task_id = str(entry["task_id"])
@@ -407,8 +455,22 @@ class TauBench(Conversations):
                 data = legacy_simulation(entry["traj"] or ())
             except (KeyError, TypeError, ValueError) as error:
                 raise DatasetError(f"{path}: episode of task {task_id}: {error}") from None
+            if task is not None and known.get(task_id, "") not in (
+                "",
+                _legacy_decisive(task["row"]),
+            ):
+                data[OWN_TASK] = True
             found.append(Prediction(task_id, submission(data), task))
         return found
+
+
+def _legacy_decisive(row: Row) -> str:
+    """What a verdict follows from in a task of the first tau-bench, as text."""
+    actions = [
+        [action.get("name"), action.get("kwargs", action.get("arguments")) or {}]
+        for action in row["actions"]
+    ]
+    return json.dumps([actions, list(row.get("outputs") or ())], sort_keys=True, default=str)
 
 
 class _LazyUser:

@@ -12,11 +12,11 @@ from chimera.environments.browser import BrowserEnvironment
 from chimera.errors import UsageError
 from chimera.eval.benchmark import Lack
 from chimera.eval.benchmarks._webarena_verified.grading import (
-    PYTHON_VARIABLE,
     VerifiedGrader,
     needs_package,
     package_python,
 )
+from chimera.eval.benchmarks._webarena_verified.plain import PYTHON_VARIABLE
 from chimera.eval.benchmarks.webarena import SiteBenchmark, SiteOptions, WebArenaTask
 from chimera.eval.data.rows import Row
 from chimera.eval.data.sources import Item, PackageFile

@@ -8,6 +8,7 @@ the time it takes grows with its length and no faster.
 from __future__ import annotations
 
 import ast
+import builtins
 import json
 import re
 import textwrap
@@ -109,18 +110,21 @@ def python_program(reply: str, *, entry_point: str | None = None, prompt: str = 
     """The whole Python program a reply hands in.
 
     The last Python block that defines `entry_point` wins; one that imports it (from the answer's
-    own file, to try it) only where none defines it. Where `prompt` is the beginning of a program,
+    own file, to try it) only where none defines it. What it uses of other blocks is put before it.
+    A reply without fences may have indented blocks. Where `prompt` is the beginning of a program,
     its imports and helpers are put before a block that defines the function anew, and a block (or
     bare text) that only goes on with the function is appended to it.
     """
     text = without_reasoning(reply)
     blocks = [block.code for block in fenced_blocks(text) if block.language in PYTHON_FENCES]
     candidates = [code for code in reversed(blocks) if code.strip()] or [text]
+    marked = candidates if blocks else [text, *_indented_blocks(text)]
     for imported in (False, True):
-        for code in candidates:
+        for code in marked:
             for program in (code, textwrap.dedent(code)):
                 if _defines(program, entry_point, imported=imported):
-                    return _with_preamble(program, prompt, entry_point)
+                    whole = _with_helpers(program, _others(blocks, code), prompt)
+                    return _with_preamble(whole, prompt, entry_point)
     found = _search(candidates, prompt, entry_point)
     return candidates[0] if found is None else found
 
@@ -233,11 +237,101 @@ def _bound_names(body: Sequence[ast.stmt], imported: bool) -> Iterator[str]:
             yield node.name
         elif isinstance(node, ast.Assign | ast.AnnAssign):
             targets = node.targets if isinstance(node, ast.Assign) else [node.target]
-            yield from (target.id for target in targets if isinstance(target, ast.Name))
+            used = set() if node.value is None else _names(node.value, ast.Load)
+            for target in targets:  # `f = f(1)` uses a function, and defines none
+                yield from _names(target, ast.Store) - used
         elif imported and isinstance(node, ast.Import | ast.ImportFrom):
             yield from (alias.asname or alias.name for alias in node.names)
-        elif isinstance(node, ast.If | ast.Try):
+        elif isinstance(node, ast.If | ast.For | ast.While):
             yield from _bound_names([*node.body, *node.orelse], imported)
+        elif isinstance(node, ast.With):
+            yield from _bound_names(node.body, imported)
+        elif isinstance(node, ast.Try):
+            caught = [each for handler in node.handlers for each in handler.body]
+            parts = [*node.body, *caught, *node.orelse, *node.finalbody]
+            yield from _bound_names(parts, imported)
+
+
+def _names(node: ast.AST, context: type[ast.expr_context]) -> set[str]:
+    """Names that are read or written, but not in a lambda, which runs later."""
+    found, waiting = set(), [node]
+    while waiting:
+        each = waiting.pop()
+        if isinstance(each, ast.Name) and isinstance(each.ctx, context):
+            found.add(each.id)
+        if not isinstance(each, ast.Lambda):
+            waiting.extend(ast.iter_child_nodes(each))
+    return found
+
+
+def _others(blocks: Sequence[str], chosen: str) -> list[str]:
+    """The other blocks: those before it from the nearest on, then those after it."""
+    place = len(blocks) - 1 - blocks[::-1].index(chosen) if chosen in blocks else 0
+    return [*reversed(blocks[:place]), *blocks[place + 1 :]]
+
+
+def _with_helpers(program: str, blocks: Sequence[str], prompt: str) -> str:
+    """The program after what it uses, does not define, and another block does."""
+    known = set(dir(builtins))
+    for text in (prompt, program):
+        known |= set().union(*map(_bound_by, ast.walk(parse_python(text) or ast.Module([], []))))
+    waiting = _unknown(parse_python(program), known)
+    if not waiting:
+        return program
+    offered: dict[str, tuple[int, int, ast.stmt, str]] = {}
+    for number, block in enumerate(blocks):
+        lines = _lines(block)
+        tree = parse_python(block)
+        for node in () if tree is None else tree.body:
+            start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+            source = "".join(lines[start - 1 : node.end_lineno])
+            names = set().union(*map(_bound_by, [node, *_targets(node)]))
+            for name in names - (offered.keys() if number else set()):
+                offered[name] = (-number, start, node, source)
+    taken: dict[tuple[int, int], str] = {}
+    while waiting:
+        name = waiting.pop()
+        if name in offered and name not in known:
+            number, start, node, source = offered[name]
+            taken[number, start] = source if source.endswith("\n") else source + "\n"
+            known.add(name)
+            own = set().union(*map(_bound_by, ast.walk(node)))
+            waiting |= _unknown(node, known | own)
+    helpers = "".join(taken[place] for place in sorted(taken))
+    return after_future_imports(program, helpers) if helpers else program
+
+
+def _unknown(tree: ast.AST | None, known: set[str]) -> set[str]:
+    names = (node for node in ast.walk(tree or ast.Module([], [])) if isinstance(node, ast.Name))
+    return {node.id for node in names if isinstance(node.ctx, ast.Load)} - known
+
+
+def _targets(node: ast.stmt) -> Iterator[ast.AST]:
+    """What a plain assignment writes to; no call that somebody tries is taken along."""
+    if isinstance(node, ast.Assign) and not _calls(node.value):
+        for target in node.targets:
+            yield from ast.walk(target)
+
+
+def _calls(node: ast.AST) -> bool:
+    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+
+
+def _bound_by(node: ast.AST) -> set[str]:
+    """The names that this very node binds."""
+    match node:
+        case ast.Name(id=name, ctx=ast.Store()):
+            return {name}
+        case ast.FunctionDef(name=name) | ast.AsyncFunctionDef(name=name) | ast.ClassDef(name=name):
+            return {name}
+        case ast.arg(arg=name):
+            return {name}
+        case ast.Import(names=names) | ast.ImportFrom(names=names):
+            return {each.asname or each.name.partition(".")[0] for each in names}
+        case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return {name}
+        case _:
+            return set()
 
 
 def _is_stub(function: ast.FunctionDef | ast.AsyncFunctionDef) -> bool:
@@ -287,6 +381,12 @@ def _future_imports(program: str) -> int:
         ),
         default=0,
     )
+
+
+def _indented_blocks(text: str) -> Iterator[str]:
+    """Markdown's other kind of code, the last first: indented lines after an empty one."""
+    runs = re.findall(r"(?:(?<=\n\n)|(?<=\n\r\n))(?:(?: {4}|\t)[^\n]*(?:\n|\Z)|[ \t\r]*\n)++", text)
+    return (textwrap.dedent(run) for run in reversed(runs) if run.strip())
 
 
 def _bodies(prompt: str, code: str) -> Iterator[tuple[str, list[str]]]:

@@ -40,6 +40,12 @@ BASES: dict[type, Callable[[Any], Any]] = {
     frozenset: frozenset,
     complex: lambda value: complex.__mul__(value, 1),
 }
+#: Classes of sympy and mpmath whose objects may equal one of Python's numbers, and which.
+NUMBERS: dict[str, Callable[[Any], Any]] = {
+    "Integer": int, "BooleanAtom": bool, "Float": float, "_mpf": float, "_mpc": complex,
+}  # fmt: skip
+#: Python's own classes around a container, which equals them.
+WRAPPERS = {"UserDict": dict, "UserList": list, "UserString": str}
 MUTABLE = (list, dict, set, bytearray, deque)
 PLAIN_DTYPE = re.compile(r"[<>|=]?[biufcUSmM][0-9]{0,9}(\[[0-9]{0,9}[a-zA-Z]{1,2}\])?")
 LOST_PAIR = re.compile("[\ud800-\udbff][\udc00-\udfff]")
@@ -165,6 +171,21 @@ class Encoder:
         for base, plain in BASES.items():
             if isinstance(value, base):
                 return self.encode(plain(value))
+        if module.partition(".")[0] in ("mpmath", "sympy"):
+            return self.number(value, kind)
+        if module == "collections" and type(getattr(value, "data", None)) is WRAPPERS.get(name):
+            return self.encode(value.data)
+        return self.export(value)
+
+    def number(self, value: Any, kind: type) -> Any:
+        """One of Python's numbers, where the object says that it equals it."""
+        for base in kind.__mro__:
+            plain = NUMBERS.get(base.__name__)
+            try:
+                if plain is not None and (value == plain(value)) is True:
+                    return self.encode(plain(value))
+            except Exception:  # noqa: BLE001 - beyond what a float holds, and what else objects do
+                break
         return self.export(value)
 
     def numpy(self, value: Any) -> Any:

@@ -11,6 +11,7 @@ import pytest
 from chimera.agents import create_agent
 from chimera.environments.none import NoEnvironment
 from chimera.errors import DatasetError, GraderError, UsageError
+from chimera.eval.benchmarks._tau_bench.benchmark import submission as handed_in
 from chimera.eval.benchmarks.tau_bench import Tau2Bench, TauBench, main
 from chimera.eval.harness import Harness
 from chimera.eval.submitters import create_submitter
@@ -301,6 +302,66 @@ def test_old_result_files(tau, tmp_path):
     ]
 
     assert passed == [True, False]
+
+
+def test_what_follows_the_end_of_an_episode_was_never_done(tau):
+    tau = tau("retail")
+    task = next(t for t in tau.tasks() if not tau.nothing_is_right(t))
+    gold = tau.gold(task).data
+    end = {"name": "transfer_to_human_agents", "arguments": {"summary": "x"}}
+    said = [{"role": "user", "content": "Bye. ###STOP###"}]
+    calls = [{"id": str(n), **action} for n, action in enumerate(gold["actions"])]
+    made = [{"role": "assistant", "content": None, "tool_calls": [call]} for call in calls]
+
+    def passes(**data):
+        return tau.grade(task, handed_in({**gold, **data}), NoEnvironment()).passed
+
+    assert passes()
+    assert passes(actions=[*gold["actions"], end])
+    assert not passes(actions=[end, *gold["actions"]])
+    del gold["actions"]
+    spoken = [{"role": "assistant", "content": text} for text in gold["outputs"]]
+    assert passes(messages=[*made, *spoken, *said])
+    assert not passes(messages=[*spoken, *said, *made])
+
+
+def test_a_recording_that_differs_here_is_nobodys_failure(tau2, tmp_path):
+    tau2 = tau2("mock")
+    task = tau2.tasks()[0]
+    talk = tau2._gold_content(task)["actions"]
+    messages = []
+    for number, action in enumerate(talk):
+        call = {"id": str(number), **action}
+        messages.append({"role": "assistant", "content": None, "tool_calls": [call]})
+        messages.append({"role": "tool", "id": str(number), "content": '{"created": "long ago"}'})
+    data = {"messages": messages, "termination_reason": "user_stop"}
+
+    with pytest.raises(DatasetError, match="another world"):
+        tau2.grade(task, handed_in(data), NoEnvironment())
+    with pytest.raises(GraderError, match="another world"):
+        tau2.grade(task, tau2.extract(task, json.dumps(data)), NoEnvironment())
+
+
+def test_a_verdict_says_that_a_result_file_brings_another_task(tau2, tmp_path):
+    tau2 = tau2("mock")
+    task = tau2.tasks()[0]
+    row, other = task["row"], json.loads(json.dumps(task["row"]))
+    other["evaluation_criteria"] |= {
+        "actions": [],
+        "reward_basis": ["DB"],
+        "communicate_info": None,
+    }
+    dumped = {**row, "ticket": None}
+    for tasks, marked in (([dumped], False), ([other], True)):
+        simulation = {"task_id": task["id"], "messages": [], "termination_reason": "user_stop"}
+        file = tmp_path / "results.json"
+        file.write_text(json.dumps({"tasks": tasks, "simulations": [simulation]}))
+        ((found),) = tau2.read_predictions(file)
+
+        verdict = tau2.grade(found.task, found.submission, NoEnvironment())
+
+        assert verdict.metrics.get("own_task", False) is marked
+        assert verdict.passed is marked
 
 
 def test_values_can_be_sent_to_other_processes(tau2):

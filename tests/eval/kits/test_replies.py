@@ -46,6 +46,20 @@ def run(program: str) -> object:
         "total = lambda xs: functools.reduce(add, xs, 0)\n```",
         "~~~python\ndef total(xs):\n    return sum(xs)\n~~~",
         PROMPT + "    pass\n\n```python\ndef total(xs):\n    return sum(xs)\n```",
+        "```python\nimport operator as o\nSTART = 0\n\ndef add(x, y):\n"
+        "    return o.add(x, y)\n```\n"
+        "Then:\n```python\ndef total(xs):\n    result = START\n    for x in xs:\n"
+        "        result = add(result, x)\n    return result\n```",
+        "```python\ndef total(xs):\n    return added(*xs)\n```\nwith\n"
+        "```python\ndef added(*xs):\n    return sum(xs)\nprint(1 / 0)\n```",
+        "```python\ndef total(xs):\n    return sum(xs)\n```\nExample:\n"
+        "```python\ntotal = total([3])\nprint(total)\n```",
+        "```python\ntotal = lambda xs: xs[0] + total(xs[1:]) if xs else 0\n```",
+        "The function:\n\n    def total(xs):\n\n        return sum(xs)\n\nIt adds.",
+        "```python\ntry:\n    import nowhere\nexcept ImportError:\n    def total(xs):\n"
+        "        return sum(xs)\n```",
+        "```python\n(total, least) = (lambda xs: sum(xs), min)\n```",
+        "```python\nwith open('/dev/null'):\n    def total(xs):\n        return sum(xs)\n```",
     ],
 )
 def test_the_program_of_a_reply_solves_the_task(reply: str) -> None:

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import re
 
-_SEPARATORS = re.compile(r"\{,\}|\\[,!;: ]|\\(?:thinspace|quad)\b|[ \u00a0\u2009\u202f]")
+_SEPARATORS = re.compile(r"(?:\{,\}|\\[,!;: ]|\\(?:thinspace|quad)\b|[ \u00a0\u2009\u202f])++")
 _NAMED = re.compile(r"^[A-Za-z](?:[A-Za-z0-9_{}+\-*/ ]|\\cdot|\\times)*=")
+#: A term that is a number alone: `n-1=204` says that n is 205.
+_CONSTANT = re.compile(r"[+-] *\d+ *(?=[+\-=])")
 _THOUSANDS = re.compile(r"[+-]?\d{1,3}(?:,\d{3})+(?:\.0*)?")
 _WHOLE = re.compile(r"[+-]?\d{1,400}(?:\.0*)?")  # no answer is longer, and long ones cost time
 #: No answer is longer, whatever is written around its digits.
@@ -29,15 +31,24 @@ def whole_number(answer: str) -> int | None:
         text = text[1:-1]
     while (plain := _MARKUP.sub(r"\1", text)) != text:
         text = plain
-    text = _SEPARATORS.sub("", text.replace("\u2212", "-"))
+    text = _SEPARATORS.sub(_joined, text.replace("\u2212", "-"))
     text = _undelimited(text)
-    if text.count("=") == 1:
+    if text.count("=") == 1 and not _CONSTANT.search(text):
         text = _NAMED.sub("", text)
     if not text.isascii():
         return None
     if _THOUSANDS.fullmatch(text):
         text = text.replace(",", "")
     return int(text.partition(".")[0]) if _WHOLE.fullmatch(text) else None
+
+
+def _joined(separator: re.Match[str]) -> str:
+    """A comma between groups of three digits; other digits apart are several numbers."""
+    before, after = separator.string[: separator.start()], separator.string[separator.end() :]
+    if not before[-1:].isdecimal() or not after[:1].isdecimal():
+        return ""
+    grouped = re.match(r"\d{3}(?!\d)", after) and "quad" not in separator[0]
+    return "," if grouped else " "
 
 
 def _undelimited(text: str) -> str:

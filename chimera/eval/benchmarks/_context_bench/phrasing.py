@@ -3,7 +3,9 @@
 Every rule either decides or says nothing. A right answer is what the last sentence states in words
 of the question and a few others ("The answer is …", "… has the most pets"). Whatever else is said
 about it ("the brother of …", "… billion") is left to a judge, and so is every reply that names
-several candidates, or where the expected answer is neither a number nor a known name.
+several candidates, or where the expected answer is neither a number nor a known name. A wrong one
+is failed where all that it says can be read, and is something else: a number in a form that is not
+known here (`138 439.16`, `2**7`) may be the right one, and so may what has no number at all.
 """
 
 from __future__ import annotations
@@ -25,15 +27,21 @@ NUMBER_WORDS = {word: value for value, word in enumerate(_WORDS.split())} | {
 }
 #: Numbers that words alone make, which are not worked out here.
 _LARGE = re.compile(
-    rf"\b(?:hundred|thousand|million|dozen)s?\b|\b(?:{'|'.join(_TENS.split())})[- ][a-z]"
+    r"\b(?:hundred|thousand|[mb]illion|trillion|dozen)s?\b|\b\d{1,3}(?:\s\d{3})+\b|\d\s*[-+*/x]\s*\d"
+    rf"|\b(?:{'|'.join(_TENS.split())})[- ][a-z]"
 )
 _NUMBER_WORD = re.compile(rf"\b(?:{'|'.join(NUMBER_WORDS)})\b")
 #: "one" that stands for a thing, and counts nothing.
 _PRONOUN = re.compile(
     r"\b(?:any|each|every|no|only|other|some|that|the|this|which)\s+ones?\b|\bone of\b"
 )
-_NUMBER = re.compile(r"(?<![\w.#/-])[-+]?\$?\d[\d,]*(?:\.\d+)?(?![\w/-])")
-_DENIAL = r"(?:\bnot|n't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bexcept|\bunlike)"
+_DIGITS = r"[-+]?\$?(?:(?:\d{1,3}(?:,\d{3})+|\d+)(?:\.\d+)?|\.\d+)"
+#: A number that stands alone, in the only way of writing one that is sure.
+_NUMBER = re.compile(rf"(?<![^\s\"'(\[:=]){_DIGITS}(?=[.,;:!?)\]\"'=]*(?:\s|$))")
+_THOUSANDS = re.compile(r"[-+]?\$?\d{1,3}\.\d{3}")  # or thousandths: nobody knows
+#: Signs that no reply in English needs. What holds others is not read well enough to be failed.
+_FOREIGN = re.compile(r"[^\x00-\x7f‐-…]")
+_DENIAL = r"(?:\bnot|n't|\bnor|\bneither|\bnever|\brather than|\binstead of|\bunlike)"
 _NEGATED = re.compile(rf"{_DENIAL}\s+(?:is\s+|was\s+|be\s+|the\s+|by\s+|to\s+)*$")
 #: What leaves open whether a reply means what it names. A reply that denies without such a word, or
 #: says that it gives up, is not told from one that answers.
@@ -69,6 +77,12 @@ _WORD = re.compile(r"[^\W_]+(?:['-][^\W_]+)*")
 #: Signs between words that change nothing.
 _PLAIN_SIGNS = re.compile(r"[\s.,;:=()\"']*")
 _RECORD = re.compile(r"^ \((?:id:? )?[a-z]+-\d+\)")
+_RECORD_ID = re.compile(r"\b[a-z]{3,4}-\d{4}\b")
+_ANSWER = re.compile(r".*\banswer\b(?:\s*[:=]|\s+is\b)*\s*", re.DOTALL)
+#: Marks around words or sentences, and none inside of a word or between numbers.
+_MARKS = re.compile(
+    r"(?<![^\s\"'(\[:=])[*_`]++(?=\S)|(?<=[^\s*_`])[*_`]++(?=[.,;:!?)\]\"']*(?:\s|$))"
+)
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,6 +106,9 @@ def decide(
     wanted = _number_of(truth)
     words = _FRAME.union(_WORD.findall(normalised(question)), _WORD.findall(truth))
     if wanted is not None:
+        asked = set(map(_bare, normalised(question).split()))
+        if any(_bare(word) not in asked for word in _unread(text, wanted)):
+            return None
         return _decide_number(text, wanted, words)
     names = {normalised(name) for name in known_names}
     return _decide_name(text, truth, names, words) if truth in names else None
@@ -105,16 +122,17 @@ def has_rule(expected: str, known_names: Collection[str] = ()) -> bool:
 
 def normalised(text: str) -> str:
     """Case, markdown, spaces and closing points taken away."""
-    text = re.sub(r"[*_`]+", "", text.casefold().replace("’", "'"))
-    return " ".join(text.split()).strip(" .!\"'")
+    text = _MARKS.sub("", text.casefold().replace("’", "'"))
+    text = " ".join(text.split()).rstrip(" .")
+    if text[:1] in ("'", '"') and text.count(text[0]) == 2 and text.endswith(text[0]):
+        text = text[1:-1].strip().rstrip(" .")
+    return re.sub(r"(?<=[^\d!])!+$", "", text)
 
 
 def _number_of(truth: str) -> float | None:
     """The number an expected answer is, a unit aside: '18 records' is 18."""
-    found = _NUMBER.match(truth)
-    if found is None or not re.fullmatch(r"\s*[a-z%]*", truth[found.end() :]):
-        return None
-    return _value(found.group())
+    found = re.fullmatch(rf"({_DIGITS})\s*[a-z%]*", truth)
+    return None if found is None else _value(found[1])
 
 
 def _value(text: str) -> float:
@@ -123,9 +141,9 @@ def _value(text: str) -> float:
 
 def _final(text: str) -> str:
     """The last sentence, or what follows the last 'answer' or 'answer is'."""
-    after = text.rpartition("answer")[2].lstrip(" :is") if "answer" in text else ""
-    if after:
-        return after
+    before = _ANSWER.match(text)
+    if before is not None and before.end() < len(text):
+        return text[before.end() :]
     sentences = [part for part in re.split(r"(?<=[.!?])\s+(?=\S)", text) if part.strip()]
     return sentences[-1] if sentences else text
 
@@ -136,51 +154,106 @@ def _numbers(text: str) -> set[float]:
     return found | {float(NUMBER_WORDS[word]) for word in words if word in NUMBER_WORDS}
 
 
+def _unread(text: str, wanted: float) -> list[str]:
+    """Words with digits that may be this number, in a form that is not sure or not known."""
+    alone = [found[0] for found in _NUMBER.finditer(text) if _THOUSANDS.fullmatch(found[0])]
+    others = _NUMBER.sub(" ", _RECORD_ID.sub(" ", text)).split()
+    digits = _significant(repr(wanted))
+    return [
+        word
+        for word in (*alone, *others)
+        if re.search(r"\d", word)
+        and (_significant(word) == digits or not re.fullmatch(r"[-+$\d.,']+", _bare(word)))
+    ]
+
+
+def _significant(number: str) -> str:
+    return re.sub(r"\D", "", number).strip("0")
+
+
+def _bare(word: str) -> str:
+    return word.strip("\"'(),.?")
+
+
 def _decide_number(text: str, wanted: float, words: Collection[str]) -> Decision | None:
     if _LARGE.search(text):
         return None
     numbers = _numbers(text)
-    if wanted not in numbers:
-        return Decision(False, "rule", f"the reply does not name {wanted:g}")
     final = _final(text)
-    places = [found.start() for found in _NUMBER.finditer(final) if _value(found[0]) == wanted]
-    if numbers == {wanted} and any(_negated(final, place) for place in places):
+    stated = [*_NUMBER.finditer(final), *_NUMBER_WORD.finditer(final)]
+    clear = len(_numbers(final)) == 1 and any(
+        _states(final, *found.span(), words) for found in stated[-20:]
+    )
+    if wanted not in numbers:
+        if _FOREIGN.search(text) or not (re.search(r"\d", text) or _DOUBT.search(text)):
+            return None
+        if wanted in (0, 1, 2) and not clear:  # "none", "a cat", "both"
+            return None
+        return Decision(False, "rule", f"the reply does not name {wanted:g}")
+    places = [found.start() for found in _NUMBER.finditer(text) if _value(found[0]) == wanted]
+    if numbers == {wanted} and _denies(text, places):
         return Decision(False, "rule", f"the reply denies {wanted:g}")
     if _DOUBT.search(text) or _BOUNDS.search(text) or (_numbers(final) or numbers) != {wanted}:
         return None
-    stated = [*_NUMBER.finditer(final), *_NUMBER_WORD.finditer(final)]
-    if not any(_states(final, *found.span(), words) for found in stated):
+    if not clear:
         return None
     return Decision(True, "rule", f"the final number is {wanted:g}")
 
 
 def _decide_name(text: str, truth: str, names: set[str], words: Collection[str]) -> Decision | None:
     if not _places(text, truth):
+        if _FOREIGN.search(text) or _may_mean(text, truth, names):
+            return None
         return Decision(False, "rule", f"the reply does not name {truth!r}")
+    if _denies(text, _places(text, truth)):
+        return Decision(False, "rule", "the reply denies the expected name")
     final = _final(text) if _places(_final(text), truth) else text
     named = {name for name in names | {truth} if _places(final, name)}
     affirmed = {
         name for name in named if any(not _negated(final, place) for place in _places(final, name))
     }
     if truth not in affirmed:
-        return Decision(False, "rule", "the reply denies the expected name")
-    if len(affirmed) > 1 and re.search(r"\bor\b", final):
+        return None
+    alone = re.sub(rf"\bor {re.escape(truth)}(?!\w)|(?<!\w){re.escape(truth)},? or\b", "", final)
+    if len(affirmed) > 1 and not _places(alone, truth):
         return Decision(False, "rule", "the reply leaves open which of several names it means")
     for name in named - affirmed:  # a denial of another name is no doubt
         text = re.sub(rf"{_DENIAL}\s+{re.escape(name)}(?!\w)", "", text)
     if len(affirmed) > 1 or _DOUBT.search(text):
         return None
     final = _final(text)
-    if not any(_states(final, at, at + len(truth), words) for at in _places(final, truth)):
+    if not any(_states(final, at, at + len(truth), words) for at in _places(final, truth)[-20:]):
         return None
     return Decision(True, "rule", "the expected name is the only one affirmed")
+
+
+def _may_mean(text: str, truth: str, names: set[str]) -> bool:
+    """Whether it may be meant without its name: by its parts, or by a record where no name is."""
+    named = [name for name in names if _places(text, name)]
+    for name in named:
+        text = text.replace(name, " ")
+    parts = truth.split()
+    in_parts = len(parts) > 1 and all(part in text for part in parts)
+    return in_parts or (not named and _RECORD_ID.search(text) is not None)
+
+
+def _denies(text: str, places: list[int]) -> bool:
+    """Whether it is a plain denial, without anything that may turn it around."""
+    return (
+        bool(places)
+        and all(_negated(text, place) for place in places)
+        and len(_DOUBT.findall(text)) == 1
+        and "?" not in text
+    )
 
 
 def _states(sentence: str, start: int, end: int, words: Collection[str]) -> bool:
     """Whether a sentence gives what stands there as the answer, and says nothing else of it."""
     before, after = sentence[:start], _RECORD.sub("", sentence[end:])
-    if not _STATING.search(before.rstrip("\"'( ")) or re.match(r"['-]\w", after):
+    if not _STATING.search(before.rstrip("\"'( ")) or after.startswith("-"):
         return False
+    if after.startswith("'") and not (before.endswith("'") and re.fullmatch(r"'\W*", after)):
+        return False  # a genitive
     around = f"{before} {after}"
     return (
         all(_known(word, words) for word in _WORD.findall(around))

@@ -132,6 +132,7 @@ def code_execution(call: str, expected: str, answer: str) -> Verdict:
     Upstream pastes the answer behind `assert OUTPUT ==` and runs it with the code, so that there
     `[3] or True` passes, and so does the call itself in other words. The question is for a literal:
     here an answer is one value, written with constants and operators, and sees no name of the code.
+    The text has to hold in the official place too: `1, 2` and `not False` do not.
     """
     if call in answer:
         return Verdict(False, "the answer repeats the call")
@@ -140,7 +141,10 @@ def code_execution(call: str, expected: str, answer: str) -> Verdict:
         return Verdict(False, f"not a Python expression: {answer[:80]!r}")
     if not _is_value(tree):
         return Verdict(False, f"computed, where a value is asked for: {answer[:80]!r}")
-    return _equals(tree, ast.literal_eval(expected))
+    pasted = parse_python(f"assert {expected} == {answer.strip()}")
+    if pasted is None or len(pasted.body) != 1 or not isinstance(pasted.body[0], ast.Assert):
+        return Verdict(False, f"not an expression behind `assert … ==`: {answer[:80]!r}")
+    return _equals(tree, ast.literal_eval(expected), ast.Expression(pasted.body[0].test))
 
 
 def test_output(prediction: str, expected: str) -> Verdict:
@@ -179,13 +183,14 @@ def _is_value(node: ast.AST) -> bool:
         return False
 
 
-def _equals(tree: ast.Expression, expected: Any) -> Verdict:
-    """Evaluate an answer's expression in confinement and compare the value."""
+def _equals(tree: ast.Expression, expected: Any, holds: ast.Expression | None = None) -> Verdict:
+    """Evaluate an expression in confinement and compare its value; another has to hold too."""
     try:
         text = ast.unparse(tree)
+        asserted = "" if holds is None else f"    assert {ast.unparse(holds)}\n"
     except (RecursionError, ValueError):
         return Verdict(False, "not an expression of any answer: nested too deep")
-    source = f"def {_ANSWER}():\n    return ({text})\n"
+    source = f"def {_ANSWER}():\n{asserted}    return ({text})\n"
     return python_calls(
         source,
         _ANSWER,

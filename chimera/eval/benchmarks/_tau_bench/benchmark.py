@@ -30,6 +30,9 @@ SIMULATION = (
     "simulation"  # the form of a submission whose data is a conversation, actions or a state
 )
 
+#: Says of a submission that its result file brings another task than the data set has by this id.
+OWN_TASK = "own_task"
+
 
 @dataclass(frozen=True, slots=True)
 class ConversationOptions(Options):
@@ -92,6 +95,7 @@ class Conversations(DatasetBenchmark[TauTask]):
 
     def grade(self, task: TauTask, submission: Submission, env: Environment) -> Verdict:
         """The official reward; an environment with `evaluate_task` of its own decides instead."""
+        from chimera.eval.benchmarks._tau_bench.rewards import AnotherWorld
         from chimera.eval.benchmarks._tau_bench.submissions import NotJudged, form_of
 
         decided = env.evaluate_task(task, submission.raw or submission.text)
@@ -103,13 +107,18 @@ class Conversations(DatasetBenchmark[TauTask]):
             reward = self._reward(task, submission.data)
         except NotJudged as error:
             return Verdict(False, str(error))
+        except AnotherWorld as error:
+            if submission.raw is None:  # a recording that somebody brings, and no reply of a model
+                raise DatasetError(str(error)) from None
+            raise
         metrics: dict[str, JSON] = {"reward": reward.value, **reward.breakdown, **reward.details}
-        for known in ("user_empty_turns", "recorded_reward"):
+        for known in ("user_empty_turns", "recorded_reward", OWN_TASK):
             if known in submission.data:
                 metrics[known] = submission.data[known]
-        return Verdict(
-            reward.value == 1.0, reward.why, reward.value, metrics, evidence=reward.evidence
-        )
+        why = reward.why
+        if metrics.get(OWN_TASK):
+            why = f"by the result file's task, which is not the data set's; {why}".rstrip("; ")
+        return Verdict(reward.value == 1.0, why, reward.value, metrics, evidence=reward.evidence)
 
     @property
     def user_model(self) -> str:

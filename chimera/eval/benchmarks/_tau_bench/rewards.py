@@ -25,6 +25,10 @@ BASES = frozenset({"DB", "ENV_ASSERTION", "ACTION", "COMMUNICATE", "NL_ASSERTION
 FINISHED = frozenset({"user_stop", "agent_stop"})
 
 
+class AnotherWorld(GraderError):
+    """A recorded conversation whose calls answer otherwise here: it is not judged."""
+
+
 @dataclass(frozen=True, slots=True)
 class Reward:
     """The value (0 or 1 by the official rule), what each basis gave, and what decided."""
@@ -218,7 +222,7 @@ def reward(
     """tau2's reward: the product of what the task's reward bases give, each 0 or 1.
 
     A recorded conversation whose state-changing calls answer differently here was made in another
-    world: with `strict` it cannot be judged (`GraderError`), and without it cannot fail by the
+    world: with `strict` it cannot be judged (`AnotherWorld`), and without it cannot fail by the
     state it leaves; a pass says that it differs.
     """
     if termination not in FINISHED:
@@ -244,7 +248,7 @@ def reward(
         if "ENV_ASSERTION" in basis:
             tally.count("ENV_ASSERTION", _not_holding(replayed.world, criteria))
         if replayed.differing and (strict or tally.reasons):
-            raise GraderError(
+            raise AnotherWorld(
                 "the recorded conversation was made in another world: " + replayed.differing[0]
             )
     if "ACTION" in basis:

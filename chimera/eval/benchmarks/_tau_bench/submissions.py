@@ -187,10 +187,10 @@ class LegacyGrader:
     @staticmethod
     def _episode(content: Mapping[str, Any], form: str | None) -> tuple[list[Call], list[str]]:
         if form == "actions":
-            calls = actions_in(content)
+            calls = _until(actions_in(content), lambda call: call.name in TERMINATING)
             spoken = [str(call.arguments.get("content")) for call in calls if call.name == RESPOND]
             return calls, spoken + outputs_in(content)
-        messages = messages_in(content)
+        messages = _until(messages_in(content), _ends_episode)
         try:
             return list(rewards.calls_in(messages)), list(rewards.said(messages))
         except ValueError as error:
@@ -204,6 +204,21 @@ class LegacyGrader:
                 arguments = action.get("kwargs", action.get("arguments")) or {}
                 toolkit.respond(Call(action["name"], arguments))
         return toolkit
+
+
+def _until(items: Sequence[Any], ends: Callable[[Any], bool]) -> list[Any]:
+    """The items up to the first that ends an episode: what comes after it was never done."""
+    last = next((number for number, item in enumerate(items, 1) if ends(item)), len(items))
+    return list(items[:last])
+
+
+def _ends_episode(message: Mapping[str, Any]) -> bool:
+    if message.get("role") == "user":
+        return "###STOP###" in str(message.get("content"))
+    calls = message.get("tool_calls")
+    return isinstance(calls, list) and any(
+        isinstance(call, Mapping) and call.get("name") in TERMINATING for call in calls
+    )
 
 
 def legacy_simulation(trajectory: Messages) -> dict[str, Any]:

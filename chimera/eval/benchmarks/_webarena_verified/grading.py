@@ -9,7 +9,6 @@ from __future__ import annotations
 
 import json
 import os
-import re
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,12 +16,15 @@ from importlib.util import find_spec
 from typing import Any
 
 from chimera.errors import GraderError
-from chimera.eval.benchmarks._webarena_verified.package import warm_package
-from chimera.eval.kits import replies as extract
+from chimera.eval.benchmarks._webarena_verified.package import OutOfTimeError, warm_package
+from chimera.eval.benchmarks._webarena_verified.plain import (
+    PYTHON_VARIABLE,
+    grade_reply,
+    is_pattern,
+)
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
-PYTHON_VARIABLE = "CHIMERA_WEBARENA_VERIFIED_PYTHON"
 EVALUATORS = {"AgentResponseEvaluator", "NetworkEventEvaluator"}
 
 #: Replies alone are decided against a trace that holds one visit and nothing else.
@@ -61,7 +63,7 @@ class VerifiedGrader:
         if isinstance(data, list):
             data = [_first(item) for item in data]
             if any(
-                _is_pattern(v) for i in data for v in (i.values() if isinstance(i, dict) else [i])
+                is_pattern(v) for i in data for v in (i.values() if isinstance(i, dict) else [i])
             ):
                 return None
         return {
@@ -105,7 +107,12 @@ class VerifiedGrader:
                 if site != "homepage"
             },
         }
-        return _verdict(warm_package(python).result(job), task_id)
+        try:
+            result = warm_package(python).result(job)
+        except OutOfTimeError:
+            why = "comparing the reply takes more CPU time than any comparison of values does"
+            return Verdict(False, why, metrics={"grader": "webarena-verified"})
+        return _verdict(result, task_id)
 
 
 def package_python() -> str | None:
@@ -179,123 +186,3 @@ def _first(item: JSON) -> JSON:
 
 def _response_check(evaluation: Sequence[Mapping[str, Any]]) -> Mapping[str, Any]:
     return next(c for c in evaluation if c["evaluator"] == "AgentResponseEvaluator")
-
-
-# ------------------------------------------------------------- replies, without the package
-
-
-def grade_reply(check: Mapping[str, Any], reply: str) -> Verdict:
-    """Compare a reply with the expected one; only strings, numbers, truth values and objects."""
-    metrics: dict[str, JSON] = {"grader": "chimera"}
-    expected = check["expected"]
-    found = extract.json_envelope(reply)
-    if not isinstance(found, dict):
-        return Verdict(False, "the reply is not a JSON object", metrics=metrics)
-    operation = found.get("task_type", found.get("performed_operation"))
-    for name, value in (("task_type", operation), ("status", found.get("status"))):
-        if not isinstance(value, str) or value.strip().lower() != expected[name].lower():
-            return Verdict(False, f"{name} is {value!r}, not {expected[name]!r}", metrics=metrics)
-    if expected["task_type"].lower() != "retrieve":
-        return Verdict(True, metrics=metrics)
-    wanted, data = expected.get("retrieved_data"), found.get("retrieved_data")
-    if data in (None, [], ""):
-        data = None
-    elif not isinstance(data, list):
-        data = [data]
-    if not wanted or data is None:
-        return Verdict(not wanted and data is None, _difference(wanted, data), metrics=metrics)
-    item = (check.get("results_schema") or {}).get("items") or {}
-    if _same_items(wanted, data, item, bool(check.get("ordered"))):
-        return Verdict(True, metrics=metrics)
-    return Verdict(False, _difference(wanted, data), metrics=metrics)
-
-
-def _difference(wanted: JSON, data: JSON) -> str:
-    if not wanted and data is None:
-        return ""
-    return f"retrieved_data is {json.dumps(data)[:200]}, not {json.dumps(wanted)[:200]}"
-
-
-def _same_items(wanted: list[Any], data: list[Any], schema: Mapping[str, Any], order: bool) -> bool:
-    if len(wanted) != len(data):
-        return False
-    if order:
-        return all(_same(w, d, schema) for w, d in zip(wanted, data, strict=True))
-    rest = list(data)
-    for item in wanted:
-        match = next((d for d in rest if _same(item, d, schema)), None)
-        if match is None:
-            return False
-        rest.remove(match)
-    return True
-
-
-def _same(wanted: Any, data: Any, schema: Mapping[str, Any]) -> bool:
-    if isinstance(wanted, list):
-        return any(_same(alternative, data, schema) for alternative in wanted)
-    if wanted is None:
-        return data is None
-    kind = schema.get("type", "string")
-    if schema.get("format") or kind not in ("string", "number", "boolean", "object"):
-        raise GraderError(
-            f"values of the kind {schema.get('format') or kind!r} are compared by the package "
-            f"webarena-verified\n  Install it and set {PYTHON_VARIABLE} to its python."
-        )
-    if kind == "object":
-        if not isinstance(data, dict) or set(data) != set(wanted):
-            return False
-        fields = schema.get("properties", {})
-        return all(_same(wanted[key], data[key], fields.get(key, {})) for key in wanted)
-    if kind == "number":
-        return _number(wanted) == _number(data) is not None
-    if kind == "boolean":
-        return _truth(wanted) == _truth(data) is not None
-    return _same_text(str(wanted), data)
-
-
-_WORDS = (
-    *("zero", "one", "two", "three", "four", "five", "six"),
-    *("seven", "eight", "nine", "ten", "eleven", "twelve"),
-)
-
-
-def _number(value: Any) -> float | None:
-    text = str(value).strip().lower()
-    if isinstance(value, bool) or not text:
-        return None
-    if text in _WORDS:
-        return float(_WORDS.index(text))
-    try:
-        return float(text.replace(",", "").replace(" ", ""))
-    except ValueError:
-        return None
-
-
-_TRUTHS = {
-    **dict.fromkeys(("true", "yes", "y", "1", "t", "on"), True),
-    **dict.fromkeys(("false", "no", "n", "0", "f", "off"), False),
-}
-
-
-def _truth(value: Any) -> bool | None:
-    """A truth value as the package reads it: any number is one, and so are these words."""
-    if isinstance(value, (bool, int, float)):
-        return bool(value)
-    return _TRUTHS.get(value.strip().lower()) if isinstance(value, str) else None
-
-
-def _same_text(wanted: str, data: Any) -> bool:
-    if isinstance(data, (dict, list, bool)) or data is None:
-        return False
-    if _is_pattern(wanted):
-        return re.fullmatch(wanted, str(data).strip(), re.IGNORECASE) is not None
-    return _plain(wanted) == _plain(str(data))
-
-
-def _is_pattern(value: Any) -> bool:
-    return isinstance(value, str) and value.startswith("^") and value.endswith("$")
-
-
-def _plain(text: str) -> str:
-    text = " ".join(re.sub(r"[-\u2010-\u2015]", " ", text.lower().replace("™", "")).split())
-    return text.strip("'\".,;:!? ")

@@ -5,6 +5,7 @@ from __future__ import annotations
 import atexit
 import json
 import selectors
+import signal
 import subprocess
 import tempfile
 import threading
@@ -20,6 +21,10 @@ DRIVER = Path(__file__).with_name("official.py")
 SECONDS = 180.0
 
 
+class OutOfTimeError(Exception):
+    """One result took more CPU time than any reply of values does."""
+
+
 @dataclass(eq=False)
 class Package:
     """A process of the Python that has the package; it is started anew when it ended."""
@@ -30,11 +35,14 @@ class Package:
     _complaints: IO[bytes] | None = None
 
     def result(self, job: JSON) -> dict[str, Any]:
-        """What the package decides; `GraderError` where it decides nothing."""
+        """What the package decides.
+
+        `GraderError` where it decides nothing, `OutOfTimeError` where it took all of its CPU time.
+        """
         with self._lock:
             try:
                 told = json.loads(self._line(json.dumps(job).encode() + b"\n"))
-            except (OSError, ValueError) as error:
+            except (OSError, ValueError, subprocess.TimeoutExpired) as error:
                 raise GraderError(f"webarena-verified gave no result: {error}") from None
         if "result" not in told:
             raise GraderError(f"webarena-verified gave no result: {told.get('fault')}")
@@ -53,8 +61,10 @@ class Package:
                     raise TimeoutError(f"none within {SECONDS:g} s")
             line = process.stdout.readline()
             if not line.endswith(b"\n"):
+                if process.wait(10) == -signal.SIGXCPU:
+                    raise OutOfTimeError("it took all of its CPU time")
                 raise ValueError(self._last_words() or "it ended")
-        except (OSError, ValueError):
+        except (OSError, ValueError, OutOfTimeError, subprocess.TimeoutExpired):
             self.close()
             raise
         return line

@@ -45,7 +45,7 @@ PROCESS_SECONDS = 60.0
 SWITCHED_OFF = ["exit", "quit", "help", "open"]
 OFFICIAL = Path(__file__).with_name("official.py")
 RELEASES = "https://github.com/evalplus"
-_EXPECTED_VERSION = 2  # part of the cache's key: raise it when expected outputs are made otherwise
+_EXPECTED_VERSION = 3  # part of the cache's key: raise it when expected outputs are made otherwise
 
 _NEED_INPUTS = frozenset({"find_zero", "surface_Area", "digit_distance_nums"})
 _LARGEST_BATCH = 1024
@@ -77,7 +77,7 @@ class EvalPlusBenchmark(DatasetBenchmark[EvalPlusTask]):
     """What both sets share; a subclass names the data set and how a row's inputs are read."""
 
     grading = "none"
-    decided_by_answer = True
+    decided_by_answer = False  # `corrected` follows from the whole reply
     exports: ClassVar[Mapping[str, Export]] = {"evalplus": export}
     attack_kind = "python calls"
     #: What EvalPlus calls the set that it extends.
@@ -262,7 +262,10 @@ def check(
     settings = (
         f"\nDATASET = {dataset!r}\nENTRY_POINT = {entry_point!r}\nTOLERANCE = {tolerance!r}\n"
     )
-    oracle = source_of(evalplus_oracle.__name__) + settings
+    oracle = (
+        f"{source_of(evalplus_oracle.__name__)}{settings}{source_of(calls.__name__)}\n"
+        "matches = with_digests(matches)\n"
+    )
     total = min(PROCESS_SECONDS, sum(seconds)) + 1.0
     limits = Limits(cpu_seconds=total, wall_seconds=10 * total)
     run = step(answer.run_guarded, program, SWITCHED_OFF)

@@ -32,6 +32,15 @@ from chimera.eval.benchmarks._aimo.text import whole_number
         ("1,20", None),
         ("\u00b2", None),
         ("", None),
+        ("2 04", None),
+        (r"2 \quad 04", None),
+        (r"20\quad 204", None),
+        ("2{,}04", None),
+        (r"2\; 04", None),
+        (r"12{,}\!345", 12345),
+        (r"1\,234 567", 1234567),
+        ("n - 1 = 204", None),
+        ("m + n = 204", 204),
     ],
 )
 def test_whole_number(text, number):

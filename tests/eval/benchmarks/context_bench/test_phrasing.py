@@ -7,7 +7,7 @@ import pytest
 from chimera.eval.benchmarks._context_bench.phrasing import decide, has_rule
 
 QUESTION = "How many cars, vehicles or cats does the neighbor of the person own who owns the most?"
-NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
+NAMES = ("Sarah Perez", "Linda Robbins", "Tammy Roberts", "Linda Robbinson")
 
 
 @pytest.mark.parametrize(
@@ -96,6 +96,43 @@ NAMES = ("Linda Robbins", "Tammy Roberts", "Linda Robbinson")
         ("Everybody but Jo Ann Nobody", "Jo Ann Nobody", None),
         ("3", "3 cats and a dog", None),
         ("", "Cat", False),
+        # other numbers, written so that they look alike
+        ("1,4", "14", None),
+        (".4", "4", False),
+        ("$1138,439.16", "$138,439.16", False),
+        ("2*2", "22", None),
+        ("The answer is 2**2.", "22", None),
+        ("2 * 11", "22", None),
+        ("14/14 policies", "14", None),
+        ("4!", "4", None),
+        # right ones, written in other ways
+        (r"The total balance is $\$138{,}439.16$", "$138,439.16", None),
+        ("The total is USD138,439.16", "$138,439.16", None),
+        ("The total is $138\u202f439.16", "$138,439.16", None),
+        ("The total is 138.439,16", "$138,439.16", None),
+        ("138.439", "138439", None),
+        ("XIV", "14", None),
+        ("There are no cats, 3 dogs", "0", None),
+        ("She owns 3 cars, and a bird.", "1", None),
+        ("The total is 3.", "0", False),
+        ("The total is 138,438.16.", "$138,439.16", False),
+        ("_The_ answer: **$138,439.16**.", "$138,439.16", True),
+        # names
+        ("The person is Linda Robbins' owner.", "Linda Robbins", None),
+        ("The person is Linda Robbins'.", "Linda Robbins", None),
+        ("The person is 'Linda Robbins'.", "Linda Robbins", True),
+        ("All others are ruled out except Linda Robbins.", "Linda Robbins", None),
+        ("Isn't it Linda Robbins?", "Linda Robbins", None),
+        ("There is nobody who is not Linda Robbins.", "Linda Robbins", None),
+        (
+            "It is Linda Robbins, whether or not Tammy Roberts counts.",
+            "Linda Robbins",
+            None,
+        ),
+        ("Robbins, Linda", "Linda Robbins", None),
+        ("pers-0042", "Linda Robbins", None),
+        ("The answer is Sarah Perez.", "Sarah Perez", True),
+        ("**Answer:** Sarah Perez", "Sarah Perez", True),
     ],
 )
 def test_phrasing(reply, expected, correct):

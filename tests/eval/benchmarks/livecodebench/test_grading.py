@@ -135,6 +135,30 @@ def test_what_the_official_environment_lacks_too_is_the_answers_fault():
     assert "sortedcontainers" in verdict.why
 
 
+@pytest.mark.parametrize(
+    ("result", "expected", "passed"),
+    [
+        ("sympy.factorial(n)", 120, True),
+        ("[sympy.binomial(2, k) for k in range(3)]", [1, 2, 1], True),
+        ("sympy.Integer(n) > 2", True, True),
+        ("sympy.Float(0.5)", 0.5, True),
+        ("mpmath.floor(mpmath.sqrt(n))", 2, True),
+        ("UserList([n, 1])", [5, 1], True),
+        ("sympy.Integer(n)", 6, False),
+        ("sympy.Symbol('n')", 5, False),
+        ("mpmath.mpf(n) / 3", 1.6, False),
+    ],
+)
+def test_results_of_the_packages_offered_equal_the_numbers_that_they_are(result, expected, passed):
+    program = (
+        "import mpmath, sympy\nfrom collections import UserList\n"
+        f"class Solution:\n    def f(self, n):\n        return {result}\n"
+    )
+    tests = [{"input": "5", "output": json.dumps(expected), "testtype": "functional"}]
+
+    assert grading.program(program, tests, "f").passed is passed
+
+
 @pytest.mark.parametrize("vector", vectors("other.jsonl", "extract_code"))
 def test_code_of_a_reply(vector):
     assert replies.code(vector["text"]) == vector["output"]
@@ -185,6 +209,22 @@ def test_executed_code(vector):
 )
 def test_a_value_is_no_computation(answer, passed):
     assert grading.code_execution("f(1)", "set()", answer).passed is passed
+
+
+@pytest.mark.parametrize(
+    ("answer", "expected", "passed"),
+    [
+        ("1, 2", "(1, 2)", False),
+        ("(1, 2)", "(1, 2)", True),
+        ("*[1], 2", "(1, 2)", False),
+        ("not False", "True", False),
+        ("3 == 3", "True", False),
+        ("-1", "-1", True),
+        ("0 or 3", "3", True),
+    ],
+)
+def test_a_value_holds_behind_the_official_assertion(answer, expected, passed):
+    assert grading.code_execution("f(1)", expected, answer).passed is passed
 
 
 @pytest.mark.parametrize(

@@ -11,11 +11,11 @@ import pytest
 
 from chimera.errors import GraderError
 from chimera.eval.benchmarks._webarena_verified.grading import (
-    PYTHON_VARIABLE,
     VerifiedGrader,
     archive_entries,
     grade_reply,
 )
+from chimera.eval.benchmarks._webarena_verified.plain import PYTHON_VARIABLE
 
 VECTORS = [
     json.loads(line)

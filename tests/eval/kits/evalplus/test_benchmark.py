@@ -123,6 +123,10 @@ def test_a_reply_that_the_official_sanitizer_spoils_is_corrected(small):
     assert verdict.metrics["corrected"] is True
 
 
+def test_no_verdict_is_lent_to_another_reply(small):
+    assert not small.decided_by_answer
+
+
 def test_expected_outputs_are_kept_and_damage_is_repaired(small, tmp_path):
     (task,) = small.tasks()
     assert small.expected(task, "base").outputs == [2.0, 1.5]
@@ -151,6 +155,40 @@ def test_a_large_result_is_compared_by_its_digest(tmp_path, monkeypatch):
 
     assert right.passed
     assert (verdict.metrics["base"], verdict.passed) == (True, False)
+
+
+@pytest.mark.parametrize(
+    ("reference", "answer", "passed"),
+    [
+        ("[i / 2 if i % 2 else i for i in range(2 * n)][::2]", "list(range(0, 2 * n, 2))", True),
+        ("[i / 1 if i % 2 else i for i in range(n)]", "list(range(n))", True),
+        ("[i / 1 if i % 2 else i for i in range(n)]", "list(range(n - 1)) + [n]", False),
+        ("[i / 1 for i in range(n)]", "list(range(n))", True),
+        ("[i / 1 for i in range(n)]", "list(range(n - 1)) + [n]", False),
+        ("list(range(n))", "[float(i) for i in range(n)]", True),
+        ("list(range(n))", "list(np.arange(n))", True),
+        ("[(i, 1) for i in range(n)]", "[(np.int64(i), True) for i in range(n)]", True),
+        ("[(i, 1) for i in range(n)]", "[[i, 1] for i in range(n)]", False),
+        ("list(range(n))", "tuple(range(n))", False),
+    ],
+)
+def test_large_results_are_equal_where_python_says_so(
+    tmp_path, monkeypatch, reference, answer, passed
+):
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    row = {
+        **ROW,
+        "entry_point": "many",
+        "prompt": "import numpy as np\ndef many(n):\n",
+        "canonical_solution": f"    return {reference}\n",
+        "base_input": [[120_000]],
+        "plus_input": [],
+    }
+    benchmark = HumanEvalPlus(write(tmp_path, [row]))
+    (task,) = benchmark.tasks()
+    submission = Submission(f"    return {answer}\n", form="completion")
+
+    assert benchmark.grade(task, submission, NoEnvironment()).passed is passed
 
 
 def test_the_packages_own_release_never_passes_find_zero(dataset, tmp_path, monkeypatch):
