@@ -58,7 +58,8 @@ class Request:
 
 
 class CallFailed(ProviderError):
-    """One attempt failed. `maybe_charged`: the provider may have worked for it, and may bill it."""
+    """One attempt failed. `maybe_charged`: the provider may have worked for it, and may bill it;
+    `refused`: it does not take what was asked, whoever asks it, and however often."""
 
     def __init__(
         self,
@@ -69,15 +70,34 @@ class CallFailed(ProviderError):
         rate_limited: bool = False,
         maybe_charged: bool = False,
         everywhere: bool = False,
+        refused: bool = False,
     ) -> None:
         super().__init__(redact(message), retryable=retryable, retry_after=retry_after)
         self.rate_limited = rate_limited
         self.maybe_charged = maybe_charged
         self.everywhere = everywhere
+        self.refused = refused
 
 
 class ContextOverflow(CallFailed):
     """The conversation is longer than the model can read; a shorter one can pass."""
+
+
+class Unanswered(CallFailed):
+    """There was no answer by the end of the trial's time."""
+
+    def __init__(self, name: str, seconds: float, attempts: int = 1) -> None:
+        super().__init__(
+            f"{name} had not answered after {seconds:.0f} s (attempt {attempts}), when the "
+            "trial's time ran out",
+            retryable=False,
+        )
+        self.attempts = attempts
+
+
+def patience(total: float | None) -> float:
+    """How long a call of a trial of so many seconds may take that its end cuts off."""
+    return min(PATIENCE_SECONDS, (total or 0.0) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -298,17 +318,12 @@ class _Call:
     def _out_of_time(self) -> CallFailed | LimitReached:
         """What it means that the trial's time ran out during an attempt."""
         total = self.meter.limits.seconds or 0.0
-        patience = min(PATIENCE_SECONDS, total / 2)
-        if self.attempts > 1 or time.monotonic() - self.clock >= patience:
+        if self.attempts > 1 or time.monotonic() - self.clock >= patience(total):
             return self._unanswered()
         return LimitReached("time", f"the trial's {total:g} s are used up")
 
-    def _unanswered(self) -> CallFailed:
-        return CallFailed(
-            f"{self.provider.name} had not answered after {time.monotonic() - self.clock:.0f} s "
-            f"(attempt {self.attempts}), when the trial's time ran out",
-            retryable=False,
-        )
+    def _unanswered(self) -> Unanswered:
+        return Unanswered(self.provider.name, time.monotonic() - self.clock, self.attempts)
 
     def most_tokens(self) -> int:
         return most_input_tokens(self.request) + self._most_output()

@@ -26,7 +26,9 @@ CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523
 #: Answers of a gateway whose upstream may have finished, and may bill, the work.
 MAYBE_CHARGED = frozenset({408, 502, 504, 520, 522, 524})
 #: A wrong key, no money, no right, no such model.
-REFUSED = frozenset({401, 402, 403, 404})
+NOT_ALLOWED = frozenset({401, 402, 403, 404})
+#: What was asked is none of the service's format, or not what it takes.
+REFUSED = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
 
 _NO_MONEY = re.compile(r"insufficient_quota|billing_hard_limit|spend limit|credit balance", re.I)
@@ -80,7 +82,7 @@ def talk(sdk: ModuleType, name: str, send: Callable[[], bytes], timeout: float) 
         ) from None
     except UnicodeEncodeError as error:
         why = f"{name}: what was to be sent has half a character: {error.reason}"
-        raise CallFailed(why, retryable=False) from None
+        raise CallFailed(why, retryable=False, refused=True) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise never_sent(name, error) or CallFailed(
             f"{name}: the answer was cut off: {type(error).__name__}: {error}",
@@ -103,7 +105,7 @@ def status_failure(name: str, status: int, headers: Any, detail: object) -> Call
     """The failure that an HTTP status means; `detail` is what the service said, text or JSON."""
     message = f"{name}: HTTP {status}: {_shortened(_words(detail))}"
     if status in (400, 413, 422, 500) and _OVERFLOW.search(str(detail)):
-        return ContextOverflow(message, retryable=False)
+        return ContextOverflow(message, retryable=False, refused=True)
     no_money = _NO_MONEY.search(str(detail)) is not None
     return CallFailed(
         message,
@@ -111,7 +113,8 @@ def status_failure(name: str, status: int, headers: Any, detail: object) -> Call
         retry_after=retry_after(headers),
         rate_limited=status in (429, 529) and not no_money,
         maybe_charged=status in MAYBE_CHARGED,
-        everywhere=status in REFUSED or no_money,
+        everywhere=status in NOT_ALLOWED or no_money,
+        refused=status in REFUSED and not no_money,
     )
 
 
