@@ -25,6 +25,8 @@ from chimera.types import JSON, Image, Message, Response, Usage
 
 OtherModels = Literal["rewrite", "refuse"]
 MOST_WITHHELD, SHOWN_CHARACTERS = 20, 80  # of what was not passed on
+#: More than a model says in one answer: under a budget, nobody has more set aside for one.
+MOST_ASKED_TOKENS = 128_000
 BYTES_PER_TOKEN = 4  # of a count that costs nothing
 
 
@@ -133,6 +135,8 @@ class Session:
             if self.meter.budget_bounded and wire.media(call.body)["other"]:
                 raise Malformed("under a budget no documents, sound or films are taken: nobody "
                                 "knows beforehand what they cost")  # fmt: skip
+            if self.meter.budget_bounded and asked.max_tokens is not None:
+                asked = replace(asked, max_tokens=min(asked.max_tokens, MOST_ASKED_TOKENS))
             passed, withheld = wire.passed(call.body)
             response = self._answered(call, asked, passed, held)
             self._record(call, asked, response, withheld)

@@ -292,6 +292,9 @@ class _Call:
         worst_case = self.worst_case()
         budget = None if self.provider.reserved_before(self.request) else self.meter.budget
         if budget is not None:
+            if self.meter.answered and budget.never_fits(worst_case):
+                why = f"the next call may cost ${worst_case:.4f}, more than the run's whole budget"
+                raise LimitReached("cost", why)
             budget.reserve(worst_case, self.meter.remaining_seconds())
         charge: float | None = None if self.price is None else worst_case
         try:
