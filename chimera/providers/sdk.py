@@ -7,12 +7,14 @@ time-out starts anew with every byte.
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
@@ -30,6 +32,8 @@ NOT_ALLOWED = frozenset({401, 402, 403, 404})
 #: What was asked is none of the service's format, or not what it takes.
 REFUSED = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
+#: Of a JSON value that others wrote. No model reads, and none says, so many.
+MOST_PARTS = 1_000_000
 
 _NO_MONEY = re.compile(r"insufficient_quota|billing_hard_limit|spend limit|credit balance", re.I)
 _OVERFLOW = re.compile(
@@ -39,6 +43,8 @@ _OVERFLOW = re.compile(
 )
 #: What may be half of a character: the other half can be missing.
 _HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+#: A text in JSON; what looks like parts of a value inside of it is none.
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"})
 
 
@@ -163,9 +169,11 @@ def tool_arguments(raw: object) -> tuple[dict[str, JSON] | None, str]:
 
 def parsed(text: str | bytes) -> JSON:
     """A JSON value; a `ValueError` of anything else, as of numbers that Python alone knows, and of
-    what is nested too deep to be read. Half a character, which JSON can write and no text can
-    hold, is a question mark."""
+    what is nested too deep or has too many parts to be read. Half a character, which JSON can
+    write and no text can hold, is a question mark."""
     whole = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    if _parts(whole) > MOST_PARTS and _parts(_TEXT.sub("", whole)) > MOST_PARTS:
+        raise ValueError(f"it has more than {MOST_PARTS} parts")
     try:
         value: JSON = json.loads(whole, parse_constant=_finite, parse_float=_finite)
         if _HALVES.search(whole):
@@ -173,6 +181,24 @@ def parsed(text: str | bytes) -> JSON:
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value
+
+
+def _parts(text: str) -> int:
+    """How many values a JSON text has at the most: each takes many times its size."""
+    return sum(map(text.count, "[{,"))
+
+
+def decoded_lines(parts: Iterable[bytes]) -> Iterator[dict[str, JSON]]:
+    """The JSON objects that stand on lines of their own; nothing of lines that are none."""
+    line = bytearray()
+    for part in chain(parts, [b"\n"]):
+        first, *others = part.split(b"\n")
+        if len(line) <= MOST_BODY_BYTES:
+            line += first
+        for other in others:
+            with contextlib.suppress(CallFailed):
+                yield decoded("a line", bytes(line))
+            line = bytearray(other)
 
 
 def _finite(text: str) -> float:

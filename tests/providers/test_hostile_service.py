@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
@@ -14,7 +15,9 @@ import pytest
 from chimera.errors import ProviderError
 from chimera.providers import Provider
 from chimera.providers.base import Request, most_input_tokens
+from chimera.providers.http import MOST_BODY_BYTES
 from chimera.providers.meter import Meter, TrialLimits, metered
+from chimera.providers.sdk import MOST_PARTS, parsed
 from chimera.types import Message
 from tests.gateway.conftest import FORMATS, provider_of
 
@@ -151,6 +154,45 @@ def test_no_redirect_takes_the_key_to_another_host(service, spoken: str, status:
 def test_a_body_without_an_end_is_given_up(service, spoken: str, status: int):
     with pytest.raises(ProviderError):
         asked(provider_of(service(b"x" * 65536, status, endless=True), spoken))
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+@pytest.mark.parametrize(
+    ("packing", "times", "size", "read"),
+    [
+        ("gzip", 1, 0, True),
+        ("gzip", 1, MOST_BODY_BYTES, False),
+        ("gzip, gzip", 2, 0, False),
+        ("deflate", 1, 0, False),
+        ("br", 1, 0, False),
+        ("gzip", 0, 0, False),
+    ],
+)
+def test_no_body_is_unpacked_beyond_its_bound(
+    service, spoken: str, packing: str, times: int, size: int, read: bool
+):
+    names = NAMES[spoken][:2]
+    body = json.dumps(ANSWERS[spoken](dict.fromkeys(names, 1))).encode() + b" " * size
+    for _ in range(times):
+        body = gzip.compress(body)
+    provider = provider_of(service(body, headers={"content-encoding": packing}), spoken)
+    if read:
+        assert asked(provider)[1] == "Yes."
+        return
+    with pytest.raises(ProviderError):
+        asked(provider)
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_what_has_too_many_parts_is_no_answer(service, spoken: str):
+    with pytest.raises(ProviderError, match="not JSON"):
+        asked(provider_of(service(b'{"a":[' + b"[]," * MOST_PARTS + b"[]]}"), spoken))
+
+
+def test_what_looks_like_parts_inside_of_a_text_is_read():
+    text = '[{,"' * MOST_PARTS
+
+    assert parsed(json.dumps([text])) == [text]
 
 
 @pytest.mark.parametrize("spoken", FORMATS)
