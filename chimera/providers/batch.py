@@ -25,10 +25,11 @@ from typing import Any, Protocol
 from chimera.errors import UsageError
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
+from chimera.providers.http import bodies_of
 from chimera.providers.meter import current_meter
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.prices import BatchPrice, Price
-from chimera.providers.sdk import malformed, status_failure, was_sent
+from chimera.providers.sdk import decoded_lines, malformed, status_failure, was_sent
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
 
@@ -37,6 +38,8 @@ QUIET_SECONDS = 3.0
 MOST_CALLS = 50_000
 MOST_BYTES = 150 * 1024**2
 POLL_SECONDS = 15.0
+#: Of a file of answers. It is read line by line, and what is kept of it are answers.
+MOST_RESULT_BYTES = 4 * 1024**3
 #: Services answer within a day; a little more, for what comes late.
 LONGEST_SECONDS = 26 * 3600.0
 #: Faults of the network in a row, when asking how a batch is, after which its calls fail.
@@ -426,23 +429,24 @@ class OpenAIBatches:
             if state.status not in ("completed", "expired", "cancelled"):
                 return None
             found: Answers = {}
+            files = client.files.with_streaming_response
             for file in (state.output_file_id, state.error_file_id):
                 if file:
-                    for line in client.files.content(file).text.splitlines():
-                        self._read(json.loads(line), found)
+                    with bodies_of(MOST_RESULT_BYTES), files.content(file) as answer:
+                        for line in decoded_lines(answer.iter_bytes()):
+                            found[str(line.get("custom_id"))] = self._outcome(line)
             return found
 
         answers: Answers | None = self._do(fetch)
         return answers
 
-    def _read(self, line: dict[str, Any], found: Answers) -> None:
-        response = line.get("response") or {}
-        status = int(response.get("status_code") or 0)
-        if status == 200 and isinstance(response.get("body"), dict):
-            found[line["custom_id"]] = response["body"]
-        else:
-            why = line.get("error") or response.get("body")
-            found[line["custom_id"]] = status_failure(self.provider.name, status or 500, {}, why)
+    def _outcome(self, line: dict[str, JSON]) -> dict[str, JSON] | CallFailed:
+        response = _mapping(line.get("response"))
+        status, body = response.get("status_code"), response.get("body")
+        if status == 200 and isinstance(body, dict):
+            return body
+        known = status if isinstance(status, int) and 400 <= status < 600 else 500
+        return status_failure(self.provider.name, known, {}, line.get("error") or body)
 
     def _do(self, work: Callable[[Any], Any]) -> Any:
         import openai
@@ -482,23 +486,25 @@ class AnthropicBatches:
             if batches.retrieve(batch).processing_status != "ended":
                 return None
             found: Answers = {}
-            for line in batches.results(batch):
-                found[line.custom_id] = self._outcome(line.result)
+            results = batches.with_streaming_response.results
+            with bodies_of(MOST_RESULT_BYTES), results(batch) as answer:
+                for line in decoded_lines(answer.iter_bytes()):
+                    outcome = self._outcome(_mapping(line.get("result")))
+                    found[str(line.get("custom_id"))] = outcome
             return found
 
         answers: Answers | None = self._do(fetch)
         return answers
 
-    def _outcome(self, result: Any) -> dict[str, JSON] | CallFailed:
-        if result.type == "succeeded":
-            message: dict[str, JSON] = result.message.to_dict(mode="json")
+    def _outcome(self, result: Mapping[str, JSON]) -> dict[str, JSON] | CallFailed:
+        kind, message = result.get("type"), result.get("message")
+        if kind == "succeeded" and isinstance(message, dict):
             return message
-        fault = getattr(result, "error", None)
-        said = fault.to_dict(mode="json") if fault is not None else {}
-        detail = said.get("error", said)
-        wrong = isinstance(detail, dict) and detail.get("type") == "invalid_request_error"
-        why = f"{self.provider.name}: the call {result.type} in its batch: {detail or ''}"
-        return CallFailed(why, retryable=not wrong)
+        said = _mapping(result.get("error"))
+        detail = _mapping(said.get("error", said))
+        wrong = detail.get("type") == "invalid_request_error"
+        why = f"{self.provider.name}: the call {kind} in its batch: {detail or ''}"
+        return CallFailed(why, retryable=not wrong, refused=wrong)
 
     def _do(self, work: Callable[[Any], Any]) -> Any:
         import anthropic
@@ -507,10 +513,16 @@ class AnthropicBatches:
         return _done(anthropic, self.provider.name, lambda: work(client().messages.batches))
 
 
+def _mapping(value: JSON) -> dict[str, JSON]:
+    return value if isinstance(value, dict) else {}
+
+
 def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
     """The SDK's answer, or `CallFailed`."""
     try:
         return work()
+    except CallFailed:
+        raise
     except sdk.APIStatusError as error:
         detail = error.body or error.message
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
@@ -520,3 +532,6 @@ def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
             retryable=True,
             maybe_charged=was_sent(error),
         ) from None
+    except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
+        why = f"{name}: the answer was cut off: {type(error).__name__}: {error}"
+        raise CallFailed(why, retryable=True, maybe_charged=True) from None
