@@ -269,7 +269,7 @@ class _Call:
     def _attempt(self, limiter: AdaptiveLimiter) -> Response:
         """One attempt with its turn and its reservation, both given back whatever happens."""
         with doing(f"waiting for a turn at {self.provider.name}"):
-            began = limiter.acquire(self.meter.remaining_seconds())
+            began = limiter.acquire(self.meter.remaining_seconds(), id(self.meter))
         if began is None:
             raise self._unanswered()
         try:
@@ -284,7 +284,7 @@ class _Call:
             limiter.succeeded()
             return response
         finally:
-            limiter.release()
+            limiter.release(id(self.meter))
 
     def _reserved_call(self) -> Response:
         """Make the call against a reservation, settled once: at its price, at nothing, or, when the
