@@ -29,7 +29,7 @@ from chimera.providers.http import bodies_of
 from chimera.providers.meter import current_meter
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.prices import BatchPrice, Price
-from chimera.providers.sdk import decoded_lines, malformed, status_failure, was_sent
+from chimera.providers.sdk import decoded_lines, malformed, readable, status_failure, was_sent
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
 
@@ -98,7 +98,8 @@ class BatchProvider(Provider):
         answer = batcher.answer(key, body, request.timeout)
         wire = messages if isinstance(self.inner, AnthropicProvider) else self.inner.wire(request)
         try:
-            response: Response = wire.read_reply(self.name, answer, request)
+            with readable(self.name):
+                response: Response = wire.read_reply(self.name, answer, request)
         except CallFailed:
             batcher.forget(key)  # asked again, it is to be a call of its own
             raise

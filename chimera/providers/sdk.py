@@ -18,7 +18,7 @@ from itertools import chain
 from types import ModuleType
 from typing import Any
 
-from chimera.errors import LimitReached
+from chimera.errors import LimitReached, fault
 from chimera.providers.base import CallFailed, ContextOverflow
 from chimera.providers.http import MOST_BODY_BYTES, MOST_REFUSAL_BYTES
 from chimera.providers.secrets import redact
@@ -211,6 +211,15 @@ def _finite(text: str) -> float:
 def malformed(name: str, what: str) -> CallFailed:
     """An answer that came whole but is not one; the provider will have charged it."""
     return CallFailed(f"{name}: {_shortened(what)}", retryable=True, maybe_charged=True)
+
+
+@contextlib.contextmanager
+def readable(name: str) -> Iterator[None]:
+    """An answer that cannot be read is a failure that can pass, however odd it is."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:
+        raise malformed(name, f"the answer cannot be read: {fault(odd)}") from None
 
 
 def decoded(name: str, body: bytes) -> dict[str, JSON]:

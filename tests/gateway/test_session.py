@@ -14,6 +14,7 @@ from chimera.gateway.session import MOST_ASKED_TOKENS
 from chimera.providers import create_provider
 from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits
+from chimera.providers.sdk import MOST_PARTS
 from tests.gateway.conftest import provider_of
 from tests.gateway.upstream import KEY, cost, truth
 
@@ -41,6 +42,7 @@ def ask(
         (b"no json", "/v1/messages", 400),
         (b"[" * 200_000, "/v1/messages", 400),
         (b"[1]", "/v1/messages", 400),
+        (b'{"messages": [' + b"[]," * MOST_PARTS + b"1]}", "/v1/messages", 400),
         (QUESTION, "/v1/messages/count_tokens", 200),
     ],
 )

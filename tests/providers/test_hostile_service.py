@@ -7,6 +7,7 @@ import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -14,7 +15,7 @@ import pytest
 
 from chimera.errors import ProviderError
 from chimera.providers import Provider
-from chimera.providers.base import Request, most_input_tokens
+from chimera.providers.base import CallFailed, Request, most_input_tokens
 from chimera.providers.http import MOST_BODY_BYTES
 from chimera.providers.meter import Meter, TrialLimits, metered
 from chimera.providers.sdk import MOST_PARTS, parsed
@@ -56,6 +57,7 @@ class Service:
 
     def __init__(self, status: int, body: bytes, headers: dict[str, str], endless: bool) -> None:
         self.seen: list[dict[str, str]] = []
+        self.body = body
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -69,7 +71,7 @@ class Service:
                 for name, value in {"content-type": "application/json", **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(service.body)
                 try:
                     while endless:
                         self.wfile.write(body)
@@ -263,3 +265,31 @@ def test_what_cannot_be_sent_is_not_paid_for(service, spoken: str):
         except ProviderError:
             assert meter.cost == 0.0
             assert meter.calls[-1].attempts == 1
+
+
+def oddities(value: Any) -> Iterator[Any]:
+    """A value with each of its parts replaced by what nobody expects there."""
+    yield from (5, "x", [5], {"a": 5}, None, True)
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            for odd in oddities(inner):
+                changed = value.copy()
+                changed[key] = odd
+                yield changed
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_no_odd_answer_is_anything_but_an_answer_or_a_failed_call(service, spoken: str):
+    read, written, _ = NAMES[spoken]
+    usage = {"usageMetadata" if spoken == "gemini" else "usage": {read: 1, written: 1}}
+    started = service()
+    provider = replace(provider_of(started, spoken), attempts=1)
+
+    for odd in oddities({**CALLS[spoken], **usage}):
+        started.body = json.dumps(odd).encode()
+        try:
+            said = provider.complete(QUESTION)
+        except CallFailed:
+            continue
+        assert isinstance(said.content, str)
+        assert all(isinstance(call.name, str) for call in said.tool_calls)
