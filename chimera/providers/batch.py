@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -54,8 +54,8 @@ class BatchService(Protocol):
     def create(self, bodies: Mapping[str, dict[str, JSON]], mark: str) -> str:
         """Send a batch; its id."""
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
-        """The id of a batch that was made and not written down."""
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
+        """The id of a batch that was made and not written down, as those `known` were."""
 
     def answers(self, batch: str) -> Answers | None:
         """What each call came to; None while the batch is worked on."""
@@ -204,7 +204,7 @@ class Batcher:
     def _recover(self) -> None:
         """Find out about batches whose making was cut off: made after all, or never."""
         for mark, since, count in self._kept.intended():
-            self._kept.sent(mark, self._service.find(mark, since, count))
+            self._kept.sent(mark, self._service.find(mark, since, count, self._kept.batches()))
 
     def _send_and_ask(self) -> None:
         polled = float("-inf")
@@ -317,6 +317,11 @@ class _Kept:
             return None, None
         return row[0], None if row[1] is None else json.loads(row[1])
 
+    def batches(self) -> frozenset[str]:
+        """Those that calls are known to be in."""
+        rows = self._connection.execute("SELECT DISTINCT batch FROM calls")
+        return frozenset(batch for (batch,) in rows)
+
     def forget(self, key: str) -> None:
         self._connection.execute("DELETE FROM calls WHERE key = ?", (key,))
 
@@ -409,7 +414,7 @@ class OpenAIBatches:
 
         return str(self._do(send))
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
         def search(client: Any) -> str | None:
             for made in client.batches.list(limit=100):
                 if made.created_at < since - 3600:
@@ -466,7 +471,7 @@ class AnthropicBatches:
         made = self._do(lambda batches: batches.create(requests=requests))
         return str(made.id)
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
         """A batch of as many calls, made since: the service keeps no marks of ours."""
 
         def search(batches: Any) -> str | None:
@@ -475,7 +480,8 @@ class AnthropicBatches:
                     return None
                 counts = made.request_counts
                 total = counts.processing + counts.succeeded + counts.errored
-                if total + counts.canceled + counts.expired == count:
+                same = total + counts.canceled + counts.expired == count
+                if same and str(made.id) not in known:
                     return str(made.id)
             return None
 

@@ -114,6 +114,23 @@ def test_a_batch_whose_making_was_cut_off_is_found_again(
     assert len(server.made) == 1
 
 
+@both
+def test_another_batch_is_not_taken_for_one_that_was_never_made(
+    service: str, server: BatchServer, tmp_path: Path
+):
+    others = [question.upper() for question in QUESTIONS]
+    ask_all(provider_of(service, server, tmp_path / "b"), QUESTIONS)
+    server.lose_create = True
+    ask_all(provider_of(service, server, tmp_path / "b"), others)
+    batch._batchers.clear()
+    server.lose_create = False
+
+    answers = ask_all(provider_of(service, server, tmp_path / "b"), others)
+
+    assert [each.content for each in answers] == ["CBA", "FED", "IHG", "LKJ"]  # type: ignore
+    assert len(server.made) == 2
+
+
 KILLED = """
 import sys
 from pathlib import Path
