@@ -9,6 +9,7 @@ from chimera.agents.coding.layers import PYTHON, python_command
 from chimera.environments.base import Machine
 from chimera.errors import AgentError, BudgetExceeded, LimitReached
 from chimera.gateway.session import Session
+from chimera.providers.base import ContextOverflow
 from chimera.providers.secrets import redact
 from chimera.types import AgentResult, CommandResult
 
@@ -43,17 +44,22 @@ def remove_path(env: Machine, path: str) -> None:
 def outcome(name: str, session: Session, result: CommandResult, said: str | None) -> AgentResult:
     """What a program that asked through `session` has come to.
 
-    One that a limit ended is graded as it stands. A fault of the model's service that it ended with
-    is that service's; anything else that it did not end well with is its own.
+    One that a limit ended is graded as it stands. A fault of the model's service that it ended
+    with, or that its time ran out with, is that service's; what the service refused to take of it
+    is its own, and so is anything else that it did not end well with.
     """
-    stop_reason = "done"
-    if isinstance(session.limit, BudgetExceeded):
-        raise session.limit
-    if session.limit is not None:
-        stop_reason = f"limit:{session.limit.limit}"
-    elif result.timed_out:
-        stop_reason = "limit:time"
-    elif session.failure is not None:
+    stop_reason, limit = "done", session.limit
+    if isinstance(limit, BudgetExceeded):
+        raise limit
+    if limit is None and result.timed_out:
+        limit = LimitReached("time", f"the time of {name} was up")
+    time_is_up = limit is not None and limit.limit == "time"
+    fault = session.fault or (session.unanswered if time_is_up else None)
+    if fault is not None and (time_is_up or limit is None):
+        raise fault
+    if limit is not None:
+        stop_reason = f"limit:{limit.limit}"
+    elif result.exit_code != 0 and session.failure is not None:
         raise session.failure
     elif result.exit_code != 0:
         shown = redact(result.output)[-SHOWN_CHARACTERS:].strip()
@@ -61,6 +67,8 @@ def outcome(name: str, session: Session, result: CommandResult, said: str | None
     elif not session.recording.steps:
         shown = redact(result.output)[-SHOWN_CHARACTERS:].strip()
         raise AgentError(f"{name} ended without a call to its model: {shown}")
+    elif session.failure is not None:
+        stop_reason = "limit:context" if isinstance(session.failure, ContextOverflow) else "refused"
     meter = session.meter
     return AgentResult(
         redact(said if said is not None else session.recording.answer()),

@@ -434,7 +434,7 @@ class _Streak:
         if record.error is None or record.error.of_answer or record.error.boundary == "store":
             self._count, self._last = 0, ""
             return None
-        if record.error.boundary == "budget":
+        if record.error.boundary == "budget" and not record.error.retryable:
             return f"the budget is used up: {record.error.message}"
         everywhere = record.error.everywhere
         fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)

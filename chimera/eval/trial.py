@@ -179,10 +179,14 @@ class _Account:
     phase: Literal["start", "agent", "answer"] = "start"
 
     def blames_answer(self, error: ChimeraError) -> bool:
-        """Whether an answer, or what the model did on its way to one, may have caused the fault."""
-        if self.phase == "agent":
-            return error.boundary not in ("provider", "budget") and bool(self.meter.calls)
-        return self.phase == "answer"
+        """Whether an answer, or what the model did on its way to one, may have caused the fault.
+
+        What a service or the budget fails at once the model has spoken may be what it led to:
+        where it is not, the next trial meets it with its first call.
+        """
+        if self.phase == "agent" and error.boundary in ("provider", "budget"):
+            return self.meter.answered
+        return self.phase == "answer" or (self.phase == "agent" and bool(self.meter.calls))
 
     def take_over(self, prior: TrialRecord) -> None:
         """Go on from a stored record: what was paid stays paid, what was handed in is graded."""
@@ -244,7 +248,7 @@ def run_trial(
     attempt = 0
     while True:
         attempt += 1
-        account.phase = "start"
+        account.phase, meter.earlier = "start", len(meter.calls)
 
         def submitted(attempt: int = attempt) -> None:
             if checkpoint is not None and meter.calls and spec.benchmark.grading == "fresh":
@@ -354,7 +358,7 @@ def _solve(spec: TrialSpec, env: Environment, account: _Account) -> Submission:
         told = _believable(result.cost)
         meter.cost = None if meter.cost is None or told is None else meter.cost + told
     env.deadline = None
-    account.phase = "answer"
+    account.phase, meter.earlier = "answer", len(meter.calls)
     with boundary(AgentError, "collecting the submission"):
         return spec.benchmark.collect(spec.task, result, env)
 

@@ -55,5 +55,6 @@ def opened_door(
     try:
         yield Door(f"http://127.0.0.1:{tunnel.port}", session)
     finally:
+        session.end()
         tunnel.close()
         session.drain(provider.timeout)

@@ -18,7 +18,7 @@ from chimera.providers.gemini import ADDRESS, GeminiProvider
 from chimera.providers.http import MOST_BODY_BYTES, new_client
 from chimera.providers.openai import CONNECT_SECONDS, OpenAIProvider
 from chimera.providers.prices import Price
-from chimera.providers.sdk import decoded, malformed, status_failure
+from chimera.providers.sdk import decoded, malformed, readable, status_failure
 from chimera.providers.secrets import MINIMUM_LENGTH, PLACEHOLDER
 from chimera.providers.settings import merge
 from chimera.types import JSON, Response
@@ -123,8 +123,9 @@ class Relay(Provider):
         merge(body, self.settings.fields())
         sent = _Sent(self.sink, self.upstream.keys())
         try:
-            answer = self._exchange(json.dumps(body).encode(), request.timeout, sent)
-            return self.wire.response(answer, self.asked)
+            with readable(self.name):
+                answer = self._exchange(json.dumps(body).encode(), request.timeout, sent)
+                return self.wire.response(answer, self.asked)
         except CallFailed as error:
             if sent.anything:
                 error.retryable, error.maybe_charged = False, True

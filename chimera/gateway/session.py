@@ -17,7 +17,7 @@ from chimera.gateway.recording import Recording
 from chimera.gateway.relay import Relay, upstream_for
 from chimera.gateway.wires import Target
 from chimera.gateway.wires.base import Asked, Malformed, Wire, stream_data
-from chimera.providers.base import ContextOverflow, Provider
+from chimera.providers.base import CallFailed, ContextOverflow, Provider, Unanswered, patience
 from chimera.providers.journal import JournaledCall, conversation_key
 from chimera.providers.meter import CallRecord, Meter, metered
 from chimera.providers.secrets import redact
@@ -25,6 +25,8 @@ from chimera.types import JSON, Image, Message, Response, Usage
 
 OtherModels = Literal["rewrite", "refuse"]
 MOST_WITHHELD, SHOWN_CHARACTERS = 20, 80  # of what was not passed on
+#: More than a model says in one answer: under a budget, nobody has more set aside for one.
+MOST_ASKED_TOKENS = 128_000
 BYTES_PER_TOKEN = 4  # of a count that costs nothing
 
 
@@ -82,14 +84,29 @@ class Session:
     #: What ended it for good, and the fault of the last call, if it had one.
     limit: LimitReached | BudgetExceeded | None = None
     failure: ChimeraError | None = None
+    #: What its client waited for when its work was over, if that was for long.
+    unanswered: Unanswered | None = None
     stopped: threading.Event = field(default_factory=threading.Event)
+    #: Whether its client's work is over: what is answered then, it never heard of.
+    _over: bool = False
+    _opened: float = field(default_factory=time.monotonic)
+    _answered_at: float = 0.0
+    #: When the calls under way began.
+    _under_way: dict[int, float] = field(default_factory=dict)
     _replies: dict[str, Message] = field(default_factory=dict)
     _lock: threading.Lock = field(default_factory=threading.Lock, repr=False)
     _idle: threading.Condition = field(default_factory=threading.Condition, repr=False)
-    _running: int = 0
 
     def __post_init__(self) -> None:
         self.meter.trajectory = self.recording.steps
+
+    @property
+    def fault(self) -> ChimeraError | None:
+        """The fault that its work ended with, where that is the service's: what it refuses to take
+        after it has answered is the client's, who wrote it."""
+        if isinstance(self.failure, CallFailed) and self.failure.refused and self.recording.steps:
+            return None
+        return self.failure
 
     def opens(self, token: str) -> bool:
         return hmac.compare_digest(token.encode("utf-8", "replace"), self.token.encode())
@@ -110,13 +127,16 @@ class Session:
             out.fail(404, wire.error(404, "model_not_found", text))
             return
         held = _Held(out.send)
+        number, began = id(held), time.monotonic()
         with self._idle:
-            self._running += 1
+            self._under_way[number] = began
         try:
             asked = wire.asked(call.body)
             if self.meter.budget_bounded and wire.media(call.body)["other"]:
                 raise Malformed("under a budget no documents, sound or films are taken: nobody "
                                 "knows beforehand what they cost")  # fmt: skip
+            if self.meter.budget_bounded and asked.max_tokens is not None:
+                asked = replace(asked, max_tokens=min(asked.max_tokens, MOST_ASKED_TOKENS))
             passed, withheld = wire.passed(call.body)
             response = self._answered(call, asked, passed, held)
             self._record(call, asked, response, withheld)
@@ -126,6 +146,9 @@ class Session:
             self.limit = self.limit or error
             self.stopped.set()
             out.fail(402, wire.error(402, "limit_reached", redact(str(error))))
+        except Unanswered as error:
+            self._not_answered(error, began)
+            out.fail(424, wire.error(424, "upstream_failed", redact(str(error))))
         except ContextOverflow as error:
             self.failure = error
             out.fail(400, wire.error(400, "context_length_exceeded", redact(str(error))))
@@ -137,24 +160,49 @@ class Session:
             self.failure = ProviderError(f"the gateway broke on a call: {redact(repr(error))}")
             out.fail(500, wire.error(500, "gateway_failed", str(self.failure)))
         else:
-            self.failure = None
+            self._answered_at = time.monotonic()
+            if not self._over:
+                self.failure = None
             with contextlib.suppress(OSError):
                 held.release()
         finally:
             with self._idle:
-                self._running -= 1
+                del self._under_way[number]
                 self._idle.notify_all()
+
+    def _not_answered(self, error: Unanswered, began: float) -> None:
+        """The time was up before a call was answered: the service's fault, unless it was answering
+        others of this client's meanwhile."""
+        if error.attempts == 1 and self._silent_since(began) < patience(self.meter.limits.seconds):
+            self.limit = self.limit or LimitReached("time", str(error))
+            self.stopped.set()
+        else:
+            self.failure = error
+
+    def _silent_since(self, began: float) -> float:
+        """For how many seconds the service has had a call that began then, and answered none."""
+        return time.monotonic() - max(began, self._answered_at)
+
+    def end(self) -> None:
+        """The client's work is over."""
+        with self._idle:
+            self._over, waiting = True, list(self._under_way.values())
+        silent = self._silent_since(min(waiting)) if waiting else 0.0
+        if waiting and silent >= patience(time.monotonic() - self._opened):
+            self.unanswered = Unanswered(self.provider.name, silent)
 
     def drain(self, timeout: float) -> None:
         """Wait for calls that the client left behind: they are paid for, and are its own. What one
         costs that is not answered in time is not known, and so is the sum."""
-        began = time.time()
+        began, clock = time.time(), time.monotonic()
         with self._idle:
-            if self._idle.wait_for(lambda: not self._running, timeout):
+            if self._idle.wait_for(lambda: not self._under_way, timeout):
                 return
         why = "the client left it behind, and it was not answered in time"
         name, seconds = self.provider.name, time.time() - began
         self.meter.record(CallRecord(name, Usage(), None, began, seconds, error=why))
+        if self._answered_at < clock:
+            self.failure = self.failure or Unanswered(name, seconds)
 
     def _answered(self, call: Call, asked: Asked, passed: dict[str, JSON], send: _Held) -> Response:
         self._check()

@@ -11,7 +11,7 @@ from chimera.providers.base import Provider, Request
 from chimera.providers.http import new_client
 from chimera.providers.openai import CONNECT_SECONDS
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import post, talk
+from chimera.providers.sdk import post, readable, talk
 from chimera.providers.settings import merge
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
@@ -65,7 +65,8 @@ class AnthropicProvider(Provider):
             return post(client, "/v1/messages", arguments, self._headers(arguments), timeout)
 
         body = talk(anthropic, self.name, send, request.timeout)
-        return messages.read_reply(self.name, body, request)
+        with readable(self.name):
+            return messages.read_reply(self.name, body, request)
 
     def _client(self) -> Any:
         return _client_for(self.base_url, self.api_key, self.bearer, self.proxies)

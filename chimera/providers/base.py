@@ -58,7 +58,8 @@ class Request:
 
 
 class CallFailed(ProviderError):
-    """One attempt failed. `maybe_charged`: the provider may have worked for it, and may bill it."""
+    """One attempt failed. `maybe_charged`: the provider may have worked for it, and may bill it;
+    `refused`: it does not take what was asked, whoever asks it, and however often."""
 
     def __init__(
         self,
@@ -69,15 +70,34 @@ class CallFailed(ProviderError):
         rate_limited: bool = False,
         maybe_charged: bool = False,
         everywhere: bool = False,
+        refused: bool = False,
     ) -> None:
         super().__init__(redact(message), retryable=retryable, retry_after=retry_after)
         self.rate_limited = rate_limited
         self.maybe_charged = maybe_charged
         self.everywhere = everywhere
+        self.refused = refused
 
 
 class ContextOverflow(CallFailed):
     """The conversation is longer than the model can read; a shorter one can pass."""
+
+
+class Unanswered(CallFailed):
+    """There was no answer by the end of the trial's time."""
+
+    def __init__(self, name: str, seconds: float, attempts: int = 1) -> None:
+        super().__init__(
+            f"{name} had not answered after {seconds:.0f} s (attempt {attempts}), when the "
+            "trial's time ran out",
+            retryable=False,
+        )
+        self.attempts = attempts
+
+
+def patience(total: float | None) -> float:
+    """How long a call of a trial of so many seconds may take that its end cuts off."""
+    return min(PATIENCE_SECONDS, (total or 0.0) / 2)
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -249,7 +269,7 @@ class _Call:
     def _attempt(self, limiter: AdaptiveLimiter) -> Response:
         """One attempt with its turn and its reservation, both given back whatever happens."""
         with doing(f"waiting for a turn at {self.provider.name}"):
-            began = limiter.acquire(self.meter.remaining_seconds())
+            began = limiter.acquire(self.meter.remaining_seconds(), id(self.meter))
         if began is None:
             raise self._unanswered()
         try:
@@ -264,7 +284,7 @@ class _Call:
             limiter.succeeded()
             return response
         finally:
-            limiter.release()
+            limiter.release(id(self.meter))
 
     def _reserved_call(self) -> Response:
         """Make the call against a reservation, settled once: at its price, at nothing, or, when the
@@ -272,6 +292,9 @@ class _Call:
         worst_case = self.worst_case()
         budget = None if self.provider.reserved_before(self.request) else self.meter.budget
         if budget is not None:
+            if self.meter.answered and budget.never_fits(worst_case):
+                why = f"the next call may cost ${worst_case:.4f}, more than the run's whole budget"
+                raise LimitReached("cost", why)
             budget.reserve(worst_case, self.meter.remaining_seconds())
         charge: float | None = None if self.price is None else worst_case
         try:
@@ -298,17 +321,12 @@ class _Call:
     def _out_of_time(self) -> CallFailed | LimitReached:
         """What it means that the trial's time ran out during an attempt."""
         total = self.meter.limits.seconds or 0.0
-        patience = min(PATIENCE_SECONDS, total / 2)
-        if self.attempts > 1 or time.monotonic() - self.clock >= patience:
+        if self.attempts > 1 or time.monotonic() - self.clock >= patience(total):
             return self._unanswered()
         return LimitReached("time", f"the trial's {total:g} s are used up")
 
-    def _unanswered(self) -> CallFailed:
-        return CallFailed(
-            f"{self.provider.name} had not answered after {time.monotonic() - self.clock:.0f} s "
-            f"(attempt {self.attempts}), when the trial's time ran out",
-            retryable=False,
-        )
+    def _unanswered(self) -> Unanswered:
+        return Unanswered(self.provider.name, time.monotonic() - self.clock, self.attempts)
 
     def most_tokens(self) -> int:
         return most_input_tokens(self.request) + self._most_output()

@@ -16,7 +16,7 @@ import sqlite3
 import threading
 import time
 import weakref
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Container, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -25,10 +25,11 @@ from typing import Any, Protocol
 from chimera.errors import UsageError
 from chimera.providers.anthropic import AnthropicProvider
 from chimera.providers.base import CallFailed, Provider, Request
+from chimera.providers.http import bodies_of
 from chimera.providers.meter import current_meter
 from chimera.providers.openai import OpenAIProvider
 from chimera.providers.prices import BatchPrice, Price
-from chimera.providers.sdk import malformed, status_failure, was_sent
+from chimera.providers.sdk import decoded_lines, malformed, readable, status_failure, was_sent
 from chimera.providers.wire import messages
 from chimera.types import JSON, Response
 
@@ -37,6 +38,8 @@ QUIET_SECONDS = 3.0
 MOST_CALLS = 50_000
 MOST_BYTES = 150 * 1024**2
 POLL_SECONDS = 15.0
+#: Of a file of answers. It is read line by line, and what is kept of it are answers.
+MOST_RESULT_BYTES = 4 * 1024**3
 #: Services answer within a day; a little more, for what comes late.
 LONGEST_SECONDS = 26 * 3600.0
 #: Faults of the network in a row, when asking how a batch is, after which its calls fail.
@@ -51,8 +54,8 @@ class BatchService(Protocol):
     def create(self, bodies: Mapping[str, dict[str, JSON]], mark: str) -> str:
         """Send a batch; its id."""
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
-        """The id of a batch that was made and not written down."""
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
+        """The id of a batch that was made and not written down, as those `known` were."""
 
     def answers(self, batch: str) -> Answers | None:
         """What each call came to; None while the batch is worked on."""
@@ -95,7 +98,8 @@ class BatchProvider(Provider):
         answer = batcher.answer(key, body, request.timeout)
         wire = messages if isinstance(self.inner, AnthropicProvider) else self.inner.wire(request)
         try:
-            response: Response = wire.read_reply(self.name, answer, request)
+            with readable(self.name):
+                response: Response = wire.read_reply(self.name, answer, request)
         except CallFailed:
             batcher.forget(key)  # asked again, it is to be a call of its own
             raise
@@ -200,7 +204,7 @@ class Batcher:
     def _recover(self) -> None:
         """Find out about batches whose making was cut off: made after all, or never."""
         for mark, since, count in self._kept.intended():
-            self._kept.sent(mark, self._service.find(mark, since, count))
+            self._kept.sent(mark, self._service.find(mark, since, count, self._kept.batches()))
 
     def _send_and_ask(self) -> None:
         polled = float("-inf")
@@ -313,6 +317,11 @@ class _Kept:
             return None, None
         return row[0], None if row[1] is None else json.loads(row[1])
 
+    def batches(self) -> frozenset[str]:
+        """Those that calls are known to be in."""
+        rows = self._connection.execute("SELECT DISTINCT batch FROM calls")
+        return frozenset(batch for (batch,) in rows)
+
     def forget(self, key: str) -> None:
         self._connection.execute("DELETE FROM calls WHERE key = ?", (key,))
 
@@ -405,7 +414,7 @@ class OpenAIBatches:
 
         return str(self._do(send))
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
         def search(client: Any) -> str | None:
             for made in client.batches.list(limit=100):
                 if made.created_at < since - 3600:
@@ -426,23 +435,24 @@ class OpenAIBatches:
             if state.status not in ("completed", "expired", "cancelled"):
                 return None
             found: Answers = {}
+            files = client.files.with_streaming_response
             for file in (state.output_file_id, state.error_file_id):
                 if file:
-                    for line in client.files.content(file).text.splitlines():
-                        self._read(json.loads(line), found)
+                    with bodies_of(MOST_RESULT_BYTES), files.content(file) as answer:
+                        for line in decoded_lines(answer.iter_bytes()):
+                            found[str(line.get("custom_id"))] = self._outcome(line)
             return found
 
         answers: Answers | None = self._do(fetch)
         return answers
 
-    def _read(self, line: dict[str, Any], found: Answers) -> None:
-        response = line.get("response") or {}
-        status = int(response.get("status_code") or 0)
-        if status == 200 and isinstance(response.get("body"), dict):
-            found[line["custom_id"]] = response["body"]
-        else:
-            why = line.get("error") or response.get("body")
-            found[line["custom_id"]] = status_failure(self.provider.name, status or 500, {}, why)
+    def _outcome(self, line: dict[str, JSON]) -> dict[str, JSON] | CallFailed:
+        response = _mapping(line.get("response"))
+        status, body = response.get("status_code"), response.get("body")
+        if status == 200 and isinstance(body, dict):
+            return body
+        known = status if isinstance(status, int) and 400 <= status < 600 else 500
+        return status_failure(self.provider.name, known, {}, line.get("error") or body)
 
     def _do(self, work: Callable[[Any], Any]) -> Any:
         import openai
@@ -461,7 +471,7 @@ class AnthropicBatches:
         made = self._do(lambda batches: batches.create(requests=requests))
         return str(made.id)
 
-    def find(self, mark: str, since: float, count: int) -> str | None:
+    def find(self, mark: str, since: float, count: int, known: Container[str]) -> str | None:
         """A batch of as many calls, made since: the service keeps no marks of ours."""
 
         def search(batches: Any) -> str | None:
@@ -470,7 +480,8 @@ class AnthropicBatches:
                     return None
                 counts = made.request_counts
                 total = counts.processing + counts.succeeded + counts.errored
-                if total + counts.canceled + counts.expired == count:
+                same = total + counts.canceled + counts.expired == count
+                if same and str(made.id) not in known:
                     return str(made.id)
             return None
 
@@ -482,23 +493,25 @@ class AnthropicBatches:
             if batches.retrieve(batch).processing_status != "ended":
                 return None
             found: Answers = {}
-            for line in batches.results(batch):
-                found[line.custom_id] = self._outcome(line.result)
+            results = batches.with_streaming_response.results
+            with bodies_of(MOST_RESULT_BYTES), results(batch) as answer:
+                for line in decoded_lines(answer.iter_bytes()):
+                    outcome = self._outcome(_mapping(line.get("result")))
+                    found[str(line.get("custom_id"))] = outcome
             return found
 
         answers: Answers | None = self._do(fetch)
         return answers
 
-    def _outcome(self, result: Any) -> dict[str, JSON] | CallFailed:
-        if result.type == "succeeded":
-            message: dict[str, JSON] = result.message.to_dict(mode="json")
+    def _outcome(self, result: Mapping[str, JSON]) -> dict[str, JSON] | CallFailed:
+        kind, message = result.get("type"), result.get("message")
+        if kind == "succeeded" and isinstance(message, dict):
             return message
-        fault = getattr(result, "error", None)
-        said = fault.to_dict(mode="json") if fault is not None else {}
-        detail = said.get("error", said)
-        wrong = isinstance(detail, dict) and detail.get("type") == "invalid_request_error"
-        why = f"{self.provider.name}: the call {result.type} in its batch: {detail or ''}"
-        return CallFailed(why, retryable=not wrong)
+        said = _mapping(result.get("error"))
+        detail = _mapping(said.get("error", said))
+        wrong = detail.get("type") == "invalid_request_error"
+        why = f"{self.provider.name}: the call {kind} in its batch: {detail or ''}"
+        return CallFailed(why, retryable=not wrong, refused=wrong)
 
     def _do(self, work: Callable[[Any], Any]) -> Any:
         import anthropic
@@ -507,10 +520,16 @@ class AnthropicBatches:
         return _done(anthropic, self.provider.name, lambda: work(client().messages.batches))
 
 
+def _mapping(value: JSON) -> dict[str, JSON]:
+    return value if isinstance(value, dict) else {}
+
+
 def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
     """The SDK's answer, or `CallFailed`."""
     try:
         return work()
+    except CallFailed:
+        raise
     except sdk.APIStatusError as error:
         detail = error.body or error.message
         raise status_failure(name, error.status_code, error.response.headers, detail) from None
@@ -520,3 +539,6 @@ def _done(sdk: Any, name: str, work: Callable[[], Any]) -> Any:
             retryable=True,
             maybe_charged=was_sent(error),
         ) from None
+    except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
+        why = f"{name}: the answer was cut off: {type(error).__name__}: {error}"
+        raise CallFailed(why, retryable=True, maybe_charged=True) from None

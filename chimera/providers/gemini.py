@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.http import client_settings
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import decoded, never_sent, status_failure
+from chimera.providers.sdk import decoded, never_sent, readable, status_failure
 from chimera.providers.settings import merge
 from chimera.providers.wire import gemini
 from chimera.types import JSON, Response
@@ -76,7 +76,8 @@ class GeminiProvider(Provider):
         except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
             raise self._broken(error) from None
         raw = (answer.sdk_http_response.body or "").encode()
-        return gemini.read_reply(self.name, decoded(self.name, raw), request)
+        with readable(self.name):
+            return gemini.read_reply(self.name, decoded(self.name, raw), request)
 
     def _broken(self, error: Exception) -> Exception:
         """A fault below HTTP as one that can pass; anything else as it is."""

@@ -1,18 +1,25 @@
 """How every client here talks HTTP: it follows no redirect, which would show the key to another
-host, reads no body to an end that it may not have, and bears thousands of calls at once."""
+host, reads no body to an end that it may not have, unpacks none beyond that, and bears thousands of
+calls at once."""
 
 from __future__ import annotations
 
 import socket
 import sys
 import time
+import zlib
 from collections import deque
 from collections.abc import Iterator
+from contextlib import contextmanager
+from contextvars import ContextVar
 from functools import cache
 from typing import Any
 
 MOST_BODY_BYTES = 64 * 1024**2
 MOST_REFUSAL_BYTES = 64 * 1024
+UNPACKED_AT_ONCE = 1024**2
+
+_most: ContextVar[int] = ContextVar("chimera_body_bytes", default=MOST_BODY_BYTES)
 
 
 def new_client(kind: type[Any], *, proxies: bool = True) -> Any:
@@ -26,7 +33,18 @@ def new_client(kind: type[Any], *, proxies: bool = True) -> Any:
 
 def client_settings() -> dict[str, Any]:
     """What every client is made with."""
-    return {"follow_redirects": False, "event_hooks": {"response": [_bound]}}
+    hooks = {"request": [_ask_for_gzip], "response": [_bound]}
+    return {"follow_redirects": False, "event_hooks": hooks}
+
+
+@contextmanager
+def bodies_of(most: int) -> Iterator[None]:
+    """Let bodies have so many bytes, where more than one answer is asked for."""
+    token = _most.set(most)
+    try:
+        yield
+    finally:
+        _most.reset(token)
 
 
 def _library(kind: type[Any]) -> Any:
@@ -35,32 +53,64 @@ def _library(kind: type[Any]) -> Any:
     return sys.modules[base.__module__.partition(".")[0]]
 
 
+def _ask_for_gzip(request: Any) -> None:
+    """The one packing that is unpacked here."""
+    request.headers["accept-encoding"] = "gzip"
+
+
 def _bound(response: Any) -> None:
-    """Let the body end at the most that is read of it, or with the call's time."""
+    """Let the body have no more than is read of it, unpacked, and end with the call's time."""
     library = sys.modules[type(response).__module__.partition(".")[0]]
     timeout = response.request.extensions.get("timeout", {}).get("read")
     end = None if timeout is None else time.monotonic() + timeout
-    most = MOST_BODY_BYTES + 1 if response.status_code == 200 else MOST_REFUSAL_BYTES
-    response.stream = _bounded(library)(response.stream, most, end)
+    packing = response.headers.pop("content-encoding", "identity").strip().lower()
+    whole = response.status_code == 200
+    most = _most.get() if whole else MOST_REFUSAL_BYTES
+    response.stream = _bounded(library)(response.stream, packing, most, end, whole)
 
 
 @cache
 def _bounded(library: Any) -> type[Any]:
-    """A body's bytes up to a bound, as the HTTP library that is in use takes them."""
+    """A body's bytes, unpacked, up to a bound, as the HTTP library that is in use takes them.
+
+    What goes beyond it is a fault, unless a part of the body will do.
+    """
 
     class Bounded(library.SyncByteStream):  # type: ignore[misc]
-        def __init__(self, inner: Any, most: int, end: float | None) -> None:
-            self._inner, self._most, self._end = inner, most, end
+        def __init__(
+            self, inner: Any, packing: str, most: int, end: float | None, whole: bool
+        ) -> None:
+            self._inner, self._packing = inner, packing
+            self._most, self._end, self._whole = most, end, whole
 
         def __iter__(self) -> Iterator[bytes]:
             size = 0
-            for part in self._inner:
-                yield part
+            for part in self._unpacked():
                 size += len(part)
-                if size >= self._most:
+                if size > self._most:
+                    if self._whole:
+                        raise library.DecodingError(f"the body has more than {self._most} bytes")
+                    yield part[: self._most - size]
                     return
+                yield part
                 if self._end is not None and time.monotonic() > self._end:
                     raise library.ReadTimeout("the body had not arrived whole")
+
+        def _unpacked(self) -> Iterator[bytes]:
+            if self._packing in ("", "identity"):
+                yield from self._inner
+                return
+            if self._packing not in ("gzip", "x-gzip"):
+                raise library.DecodingError(f"the body is packed as {self._packing[:40]!r}")
+            inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+            try:
+                for part in self._inner:
+                    unpacked = inflater.decompress(part, UNPACKED_AT_ONCE)
+                    while unpacked:
+                        yield unpacked
+                        unpacked = inflater.decompress(inflater.unconsumed_tail, UNPACKED_AT_ONCE)
+            except zlib.error as error:
+                raise library.DecodingError(f"the body is no gzip: {error}") from None
 
         def close(self) -> None:
             self._inner.close()

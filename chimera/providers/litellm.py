@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from chimera.providers.base import CallFailed, Provider, Request
-from chimera.providers.sdk import status_failure
+from chimera.providers.sdk import readable, status_failure
 from chimera.providers.settings import merge
 from chimera.providers.wire import chat
 from chimera.types import Response
@@ -34,7 +34,8 @@ class LiteLLMProvider(Provider):
             failure = status_failure(self.name, status, headers, str(error))
             failure.maybe_charged |= status >= 500  # a cut connection looks like any other 500
             raise failure from None
-        return chat.read_reply(self.name, completion.model_dump(), request)
+        with readable(self.name):
+            return chat.read_reply(self.name, completion.model_dump(), request)
 
     def _arguments(self, request: Request) -> dict[str, Any]:
         arguments = chat.request_body(self.model, request, self.settings)

@@ -59,23 +59,30 @@ class Budget:
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
         """Set `worst_case` aside; wait (at most `timeout`) while others' reserves are in the way.
 
-        Raises `BudgetExceeded` when it does not fit and no running call can give money back.
+        Raises `BudgetExceeded` when it does not fit and no running call can give money back; one
+        that can be tried again when they had not done so in time.
         """
         end = None if timeout is None else time.monotonic() + timeout
         total = math.inf if self.total is None else self.total
         with self._settled:
             while self.spent + self.reserved + worst_case > total + 1e-12:
                 left = None if end is None else end - time.monotonic()
-                if not self.may_fit_later(worst_case) or (left is not None and left <= 0):
+                may_fit = self.may_fit_later(worst_case)
+                if not may_fit or (left is not None and left <= 0):
                     raise BudgetExceeded(
                         f"the next call may cost ${worst_case:.4f}, but of the budget of "
                         f"${total:g} ${self.spent:.4f} is spent and ${self.reserved:.4f} "
-                        "reserved; --max-tokens makes what a call may cost smaller"
+                        "reserved; --max-tokens makes what a call may cost smaller",
+                        retryable=may_fit,
                     )
                 with doing("waiting for money that other calls have reserved"):
                     self._settled.wait(left)
             self.reserved += worst_case
             self._calls += 1
+
+    def never_fits(self, worst_case: float) -> bool:
+        """Whether it is more than the whole, whatever is spent."""
+        return self.total is not None and worst_case > self.total + 1e-12
 
     def may_fit_later(self, worst_case: float) -> bool:
         """Whether it can fit once calls under way have given money back."""
@@ -108,6 +115,8 @@ class Meter:
     calls: list[CallRecord] = field(default_factory=list)
     usage: Usage = Usage()
     cost: float | None = 0.0  # None as soon as one call's price is unknown
+    #: How many of the calls are not those of the agent that is at work.
+    earlier: int = 0
     #: What the agent did so far, for a trial that ends in an error; agents may set it.
     trajectory: Sequence[Step] = ()
     #: Where replies are kept until the trial is stored, for agents that can be given them again.
@@ -121,6 +130,11 @@ class Meter:
     def budget_bounded(self) -> bool:
         """Whether the run's money is limited."""
         return self.budget is not None and self.budget.total is not None
+
+    @property
+    def answered(self) -> bool:
+        """Whether the agent's model has spoken."""
+        return any(call.error is None for call in self.calls[self.earlier :])
 
     def check(self) -> None:
         """Raise `LimitReached` when the trial may not make another call."""

@@ -12,7 +12,7 @@ from chimera.errors import UsageError
 from chimera.providers.base import Provider, Request
 from chimera.providers.http import new_client
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import post, talk
+from chimera.providers.sdk import post, readable, talk
 from chimera.providers.settings import merge
 from chimera.providers.wire import chat, responses
 from chimera.types import JSON, Response
@@ -79,7 +79,8 @@ class OpenAIProvider(Provider):
             return post(client, path, arguments, self.settings.headers, timeout)
 
         body = talk(openai, self.name, send, request.timeout)
-        response: Response = wire.read_reply(self.name, body, request)
+        with readable(self.name):
+            response: Response = wire.read_reply(self.name, body, request)
         return response
 
     def _client(self) -> Any:

@@ -7,16 +7,18 @@ time-out starts anew with every byte.
 
 from __future__ import annotations
 
+import contextlib
 import email.utils
 import json
 import math
 import re
 import time
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from itertools import chain
 from types import ModuleType
 from typing import Any
 
-from chimera.errors import LimitReached
+from chimera.errors import LimitReached, fault
 from chimera.providers.base import CallFailed, ContextOverflow
 from chimera.providers.http import MOST_BODY_BYTES, MOST_REFUSAL_BYTES
 from chimera.providers.secrets import redact
@@ -26,8 +28,12 @@ CAN_PASS = frozenset({408, 409, 425, 429, 500, 502, 503, 504, 520, 521, 522, 523
 #: Answers of a gateway whose upstream may have finished, and may bill, the work.
 MAYBE_CHARGED = frozenset({408, 502, 504, 520, 522, 524})
 #: A wrong key, no money, no right, no such model.
-REFUSED = frozenset({401, 402, 403, 404})
+NOT_ALLOWED = frozenset({401, 402, 403, 404})
+#: What was asked is none of the service's format, or not what it takes.
+REFUSED = frozenset({400, 413, 422})
 SHOWN_CHARACTERS = 500
+#: Of a JSON value that others wrote. No model reads, and none says, so many.
+MOST_PARTS = 1_000_000
 
 _NO_MONEY = re.compile(r"insufficient_quota|billing_hard_limit|spend limit|credit balance", re.I)
 _OVERFLOW = re.compile(
@@ -37,6 +43,8 @@ _OVERFLOW = re.compile(
 )
 #: What may be half of a character: the other half can be missing.
 _HALVES = re.compile(r"\\u[dD][89a-fA-F]|[\ud800-\udfff]")
+#: A text in JSON; what looks like parts of a value inside of it is none.
+_TEXT = re.compile(r'"[^"\\]*(?:\\.[^"\\]*)*"', re.DOTALL)
 _NEVER_SENT = frozenset({"ConnectError", "ConnectTimeout", "PoolTimeout", "UnsupportedProtocol"})
 
 
@@ -80,7 +88,7 @@ def talk(sdk: ModuleType, name: str, send: Callable[[], bytes], timeout: float) 
         ) from None
     except UnicodeEncodeError as error:
         why = f"{name}: what was to be sent has half a character: {error.reason}"
-        raise CallFailed(why, retryable=False) from None
+        raise CallFailed(why, retryable=False, refused=True) from None
     except Exception as error:  # noqa: BLE001 - the HTTP library below has errors of its own
         raise never_sent(name, error) or CallFailed(
             f"{name}: the answer was cut off: {type(error).__name__}: {error}",
@@ -103,7 +111,7 @@ def status_failure(name: str, status: int, headers: Any, detail: object) -> Call
     """The failure that an HTTP status means; `detail` is what the service said, text or JSON."""
     message = f"{name}: HTTP {status}: {_shortened(_words(detail))}"
     if status in (400, 413, 422, 500) and _OVERFLOW.search(str(detail)):
-        return ContextOverflow(message, retryable=False)
+        return ContextOverflow(message, retryable=False, refused=True)
     no_money = _NO_MONEY.search(str(detail)) is not None
     return CallFailed(
         message,
@@ -111,7 +119,8 @@ def status_failure(name: str, status: int, headers: Any, detail: object) -> Call
         retry_after=retry_after(headers),
         rate_limited=status in (429, 529) and not no_money,
         maybe_charged=status in MAYBE_CHARGED,
-        everywhere=status in REFUSED or no_money,
+        everywhere=status in NOT_ALLOWED or no_money,
+        refused=status in REFUSED and not no_money,
     )
 
 
@@ -160,9 +169,11 @@ def tool_arguments(raw: object) -> tuple[dict[str, JSON] | None, str]:
 
 def parsed(text: str | bytes) -> JSON:
     """A JSON value; a `ValueError` of anything else, as of numbers that Python alone knows, and of
-    what is nested too deep to be read. Half a character, which JSON can write and no text can
-    hold, is a question mark."""
+    what is nested too deep or has too many parts to be read. Half a character, which JSON can
+    write and no text can hold, is a question mark."""
     whole = text.decode("utf-8-sig") if isinstance(text, bytes) else text
+    if _parts(whole) > MOST_PARTS and _parts(_TEXT.sub("", whole)) > MOST_PARTS:
+        raise ValueError(f"it has more than {MOST_PARTS} parts")
     try:
         value: JSON = json.loads(whole, parse_constant=_finite, parse_float=_finite)
         if _HALVES.search(whole):
@@ -170,6 +181,24 @@ def parsed(text: str | bytes) -> JSON:
     except RecursionError:
         raise ValueError("nested too deep") from None
     return value
+
+
+def _parts(text: str) -> int:
+    """How many values a JSON text has at the most: each takes many times its size."""
+    return sum(map(text.count, "[{,"))
+
+
+def decoded_lines(parts: Iterable[bytes]) -> Iterator[dict[str, JSON]]:
+    """The JSON objects that stand on lines of their own; nothing of lines that are none."""
+    line = bytearray()
+    for part in chain(parts, [b"\n"]):
+        first, *others = part.split(b"\n")
+        if len(line) <= MOST_BODY_BYTES:
+            line += first
+        for other in others:
+            with contextlib.suppress(CallFailed):
+                yield decoded("a line", bytes(line))
+            line = bytearray(other)
 
 
 def _finite(text: str) -> float:
@@ -182,6 +211,15 @@ def _finite(text: str) -> float:
 def malformed(name: str, what: str) -> CallFailed:
     """An answer that came whole but is not one; the provider will have charged it."""
     return CallFailed(f"{name}: {_shortened(what)}", retryable=True, maybe_charged=True)
+
+
+@contextlib.contextmanager
+def readable(name: str) -> Iterator[None]:
+    """An answer that cannot be read is a failure that can pass, however odd it is."""
+    try:
+        yield
+    except (ArithmeticError, AttributeError, LookupError, TypeError, ValueError) as odd:
+        raise malformed(name, f"the answer cannot be read: {fault(odd)}") from None
 
 
 def decoded(name: str, body: bytes) -> dict[str, JSON]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
 import json
 import sqlite3
@@ -46,7 +47,11 @@ def _plain(value: object) -> JSON:
 
 
 class CallStore:
-    """Answers by key in one SQLite file; safe for many threads and processes."""
+    """Answers by key in one SQLite file; safe for many threads and processes.
+
+    One that cannot be read is as good as none, and one that cannot be kept is an answer all the
+    same: it is paid for.
+    """
 
     def __init__(self, path: Path) -> None:
         self._lock = threading.Lock()
@@ -71,19 +76,26 @@ class CallStore:
         return CallStore(path)
 
     def load(self, key: str) -> Response | None:
-        with self._lock:
-            row = self._connection.execute(
-                "SELECT answer FROM answers WHERE key = ?", (key,)
-            ).fetchone()
-        if row is None:
+        row = self._row("SELECT answer FROM answers WHERE key = ?", key)
+        try:
+            return None if row is None else _response(json.loads(row[0]))
+        except (AttributeError, KeyError, TypeError, ValueError):
+            self._row("DELETE FROM answers WHERE key = ?", key)
             return None
-        answer = json.loads(row[0])
-        answer["usage"] = Usage(**answer["usage"])
-        answer["tool_calls"] = tuple(ToolCall(**call) for call in answer["tool_calls"])
-        answer["native"] = Native(**answer["native"]) if answer.get("native") else None
-        return Response(**answer)
 
     def save(self, key: str, response: Response) -> None:
         answer = json.dumps(asdict(response), default=_plain)
-        with self._lock:
-            self._connection.execute("INSERT OR IGNORE INTO answers VALUES (?, ?)", (key, answer))
+        self._row("INSERT OR IGNORE INTO answers VALUES (?, ?)", key, answer)
+
+    def _row(self, statement: str, *values: str) -> tuple[str, ...] | None:
+        with self._lock, contextlib.suppress(sqlite3.Error):
+            row: tuple[str, ...] | None = self._connection.execute(statement, values).fetchone()
+            return row
+        return None
+
+
+def _response(answer: dict[str, JSON]) -> Response:
+    answer["usage"] = Usage(**answer["usage"])
+    answer["tool_calls"] = tuple(ToolCall(**call) for call in answer["tool_calls"])
+    answer["native"] = Native(**answer["native"]) if answer.get("native") else None
+    return Response(**answer)

@@ -16,11 +16,12 @@ from typing import ClassVar
 
 import pytest
 
-from chimera.errors import EnvironmentFault, UsageError
+from chimera.errors import BudgetExceeded, EnvironmentFault, UsageError
 from chimera.eval.harness import Benchmark, Harness, Interrupted, SilentObserver, content_digest
 from chimera.eval.runs.store import RunStore
 from chimera.eval.submitters import Stored
 from chimera.eval.values import Submission, Verdict
+from chimera.providers.base import CallFailed
 from chimera.providers.meter import TrialLimits
 from chimera.types import AgentResult, Message, Step
 
@@ -230,6 +231,40 @@ def test_what_a_model_did_in_its_environment_does_not_trip_the_breaker():
     result = Harness(benchmark=Parity(50), agent=Kills(), concurrency=2, breaker=5).run()
 
     assert (result.errored, result.stopped) == (50, None)
+
+
+@pytest.mark.parametrize(
+    ("fault", "stopped"),
+    [
+        (CallFailed("HTTP 400", retryable=False, refused=True), "5 trials in a row"),
+        (CallFailed("HTTP 403", retryable=False, everywhere=True), "3 trials in a row"),
+        (CallFailed("HTTP 500", retryable=True), "5 trials in a row"),
+        (BudgetExceeded("the next call may cost $1000"), "the budget is used up"),
+        (BudgetExceeded("others have reserved it", retryable=True), "5 trials in a row"),
+    ],
+)
+def test_what_a_model_led_to_after_it_spoke_does_not_trip_the_breaker(fault, stopped):
+    """Every trial's first call does."""
+    from chimera.agents import create_agent
+
+    class Asks:
+        model = create_agent("direct", model="scripted/text:2")
+
+        def __init__(self, *, first):
+            self.first = first
+
+        def run(self, prompt, env):
+            if not self.first:
+                self.model.run(prompt, env)
+            raise fault
+
+    def run(**agent):
+        settings = {"concurrency": 1, "attempts": 1, "breaker": 5}
+        return Harness(benchmark=Parity(12), agent=Asks(**agent), **settings).run()
+
+    result = run(first=False)
+    assert (result.errored, result.stopped) == (12, None)
+    assert stopped in run(first=True).stopped
 
 
 def test_an_environment_for_grading_that_does_not_start_trips_the_breaker():

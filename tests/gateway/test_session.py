@@ -10,9 +10,11 @@ import httpx
 import pytest
 
 from chimera.errors import BudgetExceeded, LimitReached, ProviderError
+from chimera.gateway.session import MOST_ASKED_TOKENS
 from chimera.providers import create_provider
 from chimera.providers.journal import Journal
 from chimera.providers.meter import Budget, Meter, TrialLimits
+from chimera.providers.sdk import MOST_PARTS
 from tests.gateway.conftest import provider_of
 from tests.gateway.upstream import KEY, cost, truth
 
@@ -40,6 +42,7 @@ def ask(
         (b"no json", "/v1/messages", 400),
         (b"[" * 200_000, "/v1/messages", 400),
         (b"[1]", "/v1/messages", 400),
+        (b'{"messages": [' + b"[]," * MOST_PARTS + b"1]}", "/v1/messages", 400),
         (QUESTION, "/v1/messages/count_tokens", 200),
     ],
 )
@@ -89,12 +92,13 @@ def test_the_budget_of_the_run_is_reserved_before_a_call(upstream, door):
 
 def test_an_answer_is_bounded_where_the_budget_needs_it(upstream, door):
     service = upstream(["Yes."])
-    budget = Budget(100.0)
+    budget = Budget(1000.0)
     opened = door(provider_of(service, "chat"), Meter(budget=budget))
 
     assert ask(opened).status_code == 200
-    assert service.seen[0][2]["max_tokens"] == 8192
-    assert (budget.spent, budget.reserved) == (pytest.approx(cost(truth(0))), 0.0)
+    assert ask(opened, {**QUESTION, "max_tokens": 10**9}).status_code == 200
+    assert [body["max_tokens"] for _, _, body in service.seen] == [8192, MOST_ASKED_TOKENS]
+    assert (budget.spent, budget.reserved) == (pytest.approx(2 * cost(truth(0))), 0.0)
 
 
 @pytest.mark.parametrize(

@@ -6,6 +6,7 @@ import json
 import re
 import threading
 import time
+from collections.abc import Iterable
 from email.parser import BytesParser
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
@@ -24,6 +25,9 @@ class BatchServer:
         self.finished = finished
         self.created = threading.Event()
         self.lose_answer_of_create = False
+        self.lose_create = False
+        self.odd_lines: list[str] = []
+        self.cut_off = 0  # so many files of answers
         self._files: dict[str, str] = {}
         outer = self
 
@@ -44,7 +48,10 @@ class BatchServer:
                 data = (answer if isinstance(answer, str) else json.dumps(answer)).encode()
                 self.send_response(200)
                 self.send_header("content-type", "application/json")
-                self.send_header("content-length", str(len(data)))
+                cut = outer.cut_off > 0 and '"custom_id"' in str(answer)
+                outer.cut_off -= cut
+                self.close_connection |= cut
+                self.send_header("content-length", str(len(data) + cut))
                 self.end_headers()
                 self.wfile.write(data)
 
@@ -74,6 +81,8 @@ class BatchServer:
         else:
             lines = self._files[body["input_file_id"]].splitlines()
             calls = [{"key": c["custom_id"], "body": c["body"]} for c in map(json.loads, lines)]
+        if self.lose_create:
+            return None
         self.made.append(calls)
         self.marks.append(body.get("metadata") or {})
         self.created.set()
@@ -83,15 +92,19 @@ class BatchServer:
 
     def get(self, path: str) -> Body | str:
         if match := re.search(r"/files/out-(\d+)/content$", path):
-            return "\n".join(json.dumps(self.line(call)) for call in self.made[int(match[1])])
+            return self.written(map(self.line, self.made[int(match[1])]))
         if match := re.search(r"/messages/batches/b(\d+)/results$", path):
-            return "\n".join(json.dumps(self.result(call)) for call in self.made[int(match[1])])
+            return self.written(map(self.result, self.made[int(match[1])]))
         anthropic = "/messages/" in path
         if match := re.search(r"/batches/b(\d+)$", path):
             return self.state(int(match[1]), anthropic=anthropic)
         every = [self.state(i, anthropic=anthropic) for i in range(len(self.made))]
         return {"object": "list", "data": every[::-1], "has_more": False, "first_id": None,
                 "last_id": None}  # fmt: skip
+
+    def written(self, lines: Iterable[Body]) -> str:
+        texts = (json.dumps(line, ensure_ascii=False) for line in lines)
+        return "\n".join([*self.odd_lines, *texts])
 
     def state(self, number: int, *, anthropic: bool) -> Body:
         count, now = len(self.made[number]), time.time()

@@ -8,12 +8,13 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
+from contextvars import ContextVar
 from pathlib import Path
 
 import pytest
 
 from chimera.errors import UsageError
-from chimera.providers import CallFailed, Provider, batch, create_provider
+from chimera.providers import CallFailed, Provider, batch, create_provider, http
 from chimera.providers.batch import in_batches
 from chimera.providers.meter import Budget, Meter, metered
 from chimera.types import Message, Response
@@ -113,6 +114,23 @@ def test_a_batch_whose_making_was_cut_off_is_found_again(
     assert len(server.made) == 1
 
 
+@both
+def test_another_batch_is_not_taken_for_one_that_was_never_made(
+    service: str, server: BatchServer, tmp_path: Path
+):
+    others = [question.upper() for question in QUESTIONS]
+    ask_all(provider_of(service, server, tmp_path / "b"), QUESTIONS)
+    server.lose_create = True
+    ask_all(provider_of(service, server, tmp_path / "b"), others)
+    batch._batchers.clear()
+    server.lose_create = False
+
+    answers = ask_all(provider_of(service, server, tmp_path / "b"), others)
+
+    assert [each.content for each in answers] == ["CBA", "FED", "IHG", "LKJ"]  # type: ignore
+    assert len(server.made) == 2
+
+
 KILLED = """
 import sys
 from pathlib import Path
@@ -166,3 +184,36 @@ def test_money_that_a_killed_run_set_aside_is_not_set_aside_again(
 
     assert answer.content == "cba"
     assert (second.cost, second.budget.spent) == (first.cost, 1.0)  # type: ignore[union-attr]
+
+
+@both
+def test_one_odd_line_is_one_calls_own(service: str, server: BatchServer, tmp_path: Path):
+    """Files of answers have lines of JSON, in which some ends of lines can stand as they are."""
+    server.odd_lines = ["", "no JSON", "[1]", "{}", '{"custom_id": 5, "response": 7, "result": 7}']
+    questions = ["abc\u2028d", "e\x85f\u2029g"]
+
+    answers = ask_all(provider_of(service, server, tmp_path / "calls"), questions)
+
+    assert [answer.content for answer in answers] == [question[::-1] for question in questions]
+
+
+@both
+def test_a_file_of_answers_may_be_longer_than_an_answer(
+    service: str, server: BatchServer, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(http, "_most", ContextVar("small", default=1500))
+    questions = [letter * 500 for letter in "abcdef"]
+    provider = provider_of(service, server, tmp_path / "calls")
+
+    assert [answer.content for answer in ask_all(provider, questions)] == questions
+
+
+@both
+def test_a_file_that_is_cut_off_is_asked_for_again(
+    service: str, server: BatchServer, tmp_path: Path
+):
+    server.cut_off = 2
+
+    (answer,) = ask_all(provider_of(service, server, tmp_path / "calls"), ["abc"])
+
+    assert (answer.content, server.cut_off) == ("cba", 0)

@@ -121,11 +121,24 @@ def test_a_call_waits_for_money_that_running_calls_may_give_back():
 def test_money_that_cannot_come_back_is_not_waited_for():
     budget = Budget(10.0, spent=6.0)
 
-    with pytest.raises(BudgetExceeded, match=r"\$5.0000"):
+    with pytest.raises(BudgetExceeded, match=r"\$5.0000") as caught:
         budget.reserve(5.0)
+    assert not caught.value.retryable
     budget.reserve(3.0)
-    with pytest.raises(BudgetExceeded):
+    with pytest.raises(BudgetExceeded) as caught:
         budget.reserve(2.0, timeout=0.01)
+    assert caught.value.retryable  # once the others have settled
+
+
+@pytest.mark.parametrize("spoken", [False, True])
+def test_a_call_that_no_budget_would_bear_is_the_trials_own_limit(spoken: bool):
+    """Once the model has spoken; else every trial would meet it."""
+    provider = Billing(Service(["short"]))
+    with metered(Meter(budget=Budget(0.01))):
+        if spoken:
+            provider.complete([Message.user("?")], max_tokens=1)
+        with pytest.raises(LimitReached if spoken else BudgetExceeded):
+            provider.complete([Message.user("?")], max_tokens=10**9)
 
 
 def test_a_budget_travels_without_its_reservations():

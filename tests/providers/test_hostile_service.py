@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import threading
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
+from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from typing import Any
 
@@ -13,8 +15,10 @@ import pytest
 
 from chimera.errors import ProviderError
 from chimera.providers import Provider
-from chimera.providers.base import Request, most_input_tokens
+from chimera.providers.base import CallFailed, Request, most_input_tokens
+from chimera.providers.http import MOST_BODY_BYTES
 from chimera.providers.meter import Meter, TrialLimits, metered
+from chimera.providers.sdk import MOST_PARTS, parsed
 from chimera.types import Message
 from tests.gateway.conftest import FORMATS, provider_of
 
@@ -53,6 +57,7 @@ class Service:
 
     def __init__(self, status: int, body: bytes, headers: dict[str, str], endless: bool) -> None:
         self.seen: list[dict[str, str]] = []
+        self.body = body
         service = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -66,7 +71,7 @@ class Service:
                 for name, value in {"content-type": "application/json", **headers}.items():
                     self.send_header(name, value)
                 self.end_headers()
-                self.wfile.write(body)
+                self.wfile.write(service.body)
                 try:
                     while endless:
                         self.wfile.write(body)
@@ -154,6 +159,45 @@ def test_a_body_without_an_end_is_given_up(service, spoken: str, status: int):
 
 
 @pytest.mark.parametrize("spoken", FORMATS)
+@pytest.mark.parametrize(
+    ("packing", "times", "size", "read"),
+    [
+        ("gzip", 1, 0, True),
+        ("gzip", 1, MOST_BODY_BYTES, False),
+        ("gzip, gzip", 2, 0, False),
+        ("deflate", 1, 0, False),
+        ("br", 1, 0, False),
+        ("gzip", 0, 0, False),
+    ],
+)
+def test_no_body_is_unpacked_beyond_its_bound(
+    service, spoken: str, packing: str, times: int, size: int, read: bool
+):
+    names = NAMES[spoken][:2]
+    body = json.dumps(ANSWERS[spoken](dict.fromkeys(names, 1))).encode() + b" " * size
+    for _ in range(times):
+        body = gzip.compress(body)
+    provider = provider_of(service(body, headers={"content-encoding": packing}), spoken)
+    if read:
+        assert asked(provider)[1] == "Yes."
+        return
+    with pytest.raises(ProviderError):
+        asked(provider)
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_what_has_too_many_parts_is_no_answer(service, spoken: str):
+    with pytest.raises(ProviderError, match="not JSON"):
+        asked(provider_of(service(b'{"a":[' + b"[]," * MOST_PARTS + b"[]]}"), spoken))
+
+
+def test_what_looks_like_parts_inside_of_a_text_is_read():
+    text = '[{,"' * MOST_PARTS
+
+    assert parsed(json.dumps([text])) == [text]
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
 def test_what_is_nested_too_deep_is_no_answer(service, spoken: str):
     with pytest.raises(ProviderError, match="not JSON"):
         asked(provider_of(service(b'{"a":' * 100_000 + b"1" + b"}" * 100_000), spoken))
@@ -221,3 +265,31 @@ def test_what_cannot_be_sent_is_not_paid_for(service, spoken: str):
         except ProviderError:
             assert meter.cost == 0.0
             assert meter.calls[-1].attempts == 1
+
+
+def oddities(value: Any) -> Iterator[Any]:
+    """A value with each of its parts replaced by what nobody expects there."""
+    yield from (5, "x", [5], {"a": 5}, None, True)
+    if isinstance(value, dict | list):
+        for key, inner in value.items() if isinstance(value, dict) else enumerate(value):
+            for odd in oddities(inner):
+                changed = value.copy()
+                changed[key] = odd
+                yield changed
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+def test_no_odd_answer_is_anything_but_an_answer_or_a_failed_call(service, spoken: str):
+    read, written, _ = NAMES[spoken]
+    usage = {"usageMetadata" if spoken == "gemini" else "usage": {read: 1, written: 1}}
+    started = service()
+    provider = replace(provider_of(started, spoken), attempts=1)
+
+    for odd in oddities({**CALLS[spoken], **usage}):
+        started.body = json.dumps(odd).encode()
+        try:
+            said = provider.complete(QUESTION)
+        except CallFailed:
+            continue
+        assert isinstance(said.content, str)
+        assert all(isinstance(call.name, str) for call in said.tool_calls)

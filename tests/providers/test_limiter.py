@@ -116,3 +116,46 @@ def test_a_pause_holds_for_every_call():
 def test_an_endpoint_has_one_limiter():
     assert limiter_for("https://one") is limiter_for("https://one")
     assert limiter_for("https://one") is not limiter_for("https://two")
+
+
+def test_those_who_ask_take_turns_however_much_each_asks():
+    limiter = AdaptiveLimiter(initial=2, highest=2)
+    turns: list[str] = []
+
+    def call(of: str) -> None:
+        assert limiter.acquire(of=of) is not None
+        turns.append(of)
+
+    def waiting() -> int:
+        with limiter._lock:
+            return sum(map(len, limiter._waiting.values()))
+
+    threads = []
+    for of in ["greedy"] * 20 + ["modest", "other"]:
+        threads.append(threading.Thread(target=call, args=(of,)))
+        threads[-1].start()
+        while waiting() + limiter.running < len(threads):
+            time.sleep(0.001)
+    for of in ("greedy", "greedy", "modest"):
+        limiter.release(of)
+    for _ in range(19):
+        while len(turns) + waiting() < len(threads):
+            time.sleep(0.001)
+        limiter.release(turns[-1])
+    for thread in threads:
+        thread.join()
+
+    assert set(turns[2:4]) == {"modest", "other"}
+    assert turns.count("greedy") == 20
+    assert limiter._waiting == {}
+
+
+def test_who_gives_up_leaves_the_end_of_a_pause_to_another():
+    limiter = AdaptiveLimiter()
+    limiter.refused(time.monotonic(), 0.2)
+    patient = threading.Thread(target=limiter.acquire)
+    patient.start()
+
+    assert limiter.acquire(timeout=0.01) is None
+    patient.join(60)
+    assert not patient.is_alive()

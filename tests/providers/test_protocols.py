@@ -307,3 +307,39 @@ def test_pictures_go_out_and_are_read_again(wire: Any):
 
     assert "aGVsbG8=" in str(body)
     assert [image for message in found for image in message.images] == [PICTURE, PICTURE]
+
+
+#: A call by words that no service takes for a name, in turns that go back as they came.
+ODD = "no such tool"
+ODD_CALLS: dict[Any, dict[str, Any]] = {
+    chat: {"choices": [{"message": {"content": "", "reasoning_content": "So.", "tool_calls": [
+        {"id": "1", "function": {"name": ODD, "arguments": "{}"}}]}}]},
+    responses: {"output": [
+        {"type": "function_call", "call_id": "1", "name": ODD, "arguments": "{}"}]},
+    wire_messages: {"content": [
+        {"type": "thinking", "thinking": "So.", "signature": "s"},
+        {"type": "tool_use", "id": "1", "name": ODD, "input": {}}]},
+    gemini: {"candidates": [{"content": {"parts": [
+        {"functionCall": {"id": "1", "name": ODD, "args": {}}}]}}]},
+}  # fmt: skip
+
+
+class Odd(Clock):
+    name = ODD
+
+
+@pytest.mark.parametrize("wire", [chat, responses, wire_messages, gemini])
+@pytest.mark.parametrize(("offered", "sent"), [(Clock(), "no_such_tool"), (Odd(), ODD)])
+def test_a_call_by_no_name_goes_back_in_a_form_that_services_take(
+    wire: Any, offered: Any, sent: str
+):
+    usage = {"usage": {"input_tokens": 1}, "usageMetadata": {"promptTokenCount": 1}}
+    said = wire.read_reply("x", {**ODD_CALLS[wire], **usage}, Request(())).message()
+    messages = (Message.user("Well?"), said, Message.tool("There is none.", "1"))
+    model = () if wire is gemini else ("m",)
+
+    for turn in (said, replace(said, native=None)):
+        request = Request((messages[0], turn, messages[2]), (offered,))
+        body = wire.request_body(*model, request, ModelSettings())
+        (found,) = wire.read_conversation(body)[1].tool_calls
+        assert (found.name, said.tool_calls[0].name) == (sent, ODD)

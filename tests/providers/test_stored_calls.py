@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sqlite3
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -94,3 +95,23 @@ def test_a_file_that_is_no_cache_is_said(tmp_path: Path):
 
     with pytest.raises(UsageError, match="cannot be used"):
         create_provider("scripted/echo", cache=path).complete(QUESTION)
+
+
+@pytest.mark.parametrize("damaged", ["", "{}", "[]", '{"content": "x", "usage": 5}'])
+def test_an_answer_that_cannot_be_read_is_asked_for_anew(provider: Counting, damaged: str):
+    ask(provider)
+    assert provider.cache is not None
+    with sqlite3.connect(provider.cache) as connection:
+        connection.execute("UPDATE answers SET answer = ?", (damaged,))
+
+    assert [ask(provider).content for _ in range(2)] == ["2", "2"]
+
+
+@pytest.mark.parametrize("broken", ["PRAGMA query_only = on", "DROP TABLE answers"])
+def test_an_answer_that_cannot_be_kept_is_one_all_the_same(provider: Counting, broken: str):
+    assert provider.cache is not None
+    CallStore.at(provider.cache)._connection.execute(broken)
+    with metered(Meter()) as meter:
+        assert provider.complete(QUESTION).content == "1"
+
+    assert (meter.cost, [call.error for call in meter.calls]) == (11.0, [None])

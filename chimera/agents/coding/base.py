@@ -161,7 +161,7 @@ def client_name(model: str) -> str:
 
 def last_object(stdout: str) -> dict[str, Any]:
     """The last line, or the whole, that is a JSON object; empty when there is none."""
-    for text in (stdout, *reversed(stdout.splitlines())):
+    for text in (stdout, *reversed(stdout.split("\n"))):
         try:
             value = parsed(text)
         except ValueError:
@@ -174,7 +174,7 @@ def last_object(stdout: str) -> dict[str, Any]:
 def json_lines(stdout: str) -> list[dict[str, Any]]:
     """The lines that are JSON objects."""
     found = []
-    for line in stdout.splitlines():
+    for line in stdout.split("\n"):
         try:
             value = parsed(line)
         except ValueError:

@@ -25,7 +25,7 @@ class Setup:
     identity: dict[str, JSON]
     stored_answers: bool = False  # no agent runs: each job brings its answer
     has_budget: bool = False  # calls are told to the driver, also where nothing limits them
-    limited: bool = False  # by an amount of money
+    budget: float | None = None  # all of the money, where it is limited
 
 
 @dataclass(frozen=True, slots=True)

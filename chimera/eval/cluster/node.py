@@ -9,6 +9,7 @@ from __future__ import annotations
 import itertools
 import platform
 import threading
+import time
 from contextlib import ExitStack
 from dataclasses import replace
 from functools import partial
@@ -63,18 +64,19 @@ class Desk(Protocol):
 class DriverBudget(Budget):
     """The run's money, which the driver keeps."""
 
-    def __init__(self, node: str, desk: Desk, *, limited: bool) -> None:
-        super().__init__(float("inf") if limited else None)
+    def __init__(self, node: str, desk: Desk, total: float | None) -> None:
+        super().__init__(total)
         self._node, self._desk = node, desk
         self._numbers = itertools.count(1)
         self._open: dict[float, list[int]] = {}
         self._lock = threading.Lock()
 
     def reserve(self, worst_case: float, timeout: float | None = None) -> None:
-        number = next(self._numbers)
+        number, began = next(self._numbers), time.monotonic()
         refusal = self._desk.ask(Reserve(self._node, number, worst_case, timeout))
         if refusal is not None:
-            raise BudgetExceeded(refusal)
+            late = timeout is not None and time.monotonic() - began >= timeout
+            raise BudgetExceeded(refusal, retryable=late)
         with self._lock:
             self._open.setdefault(worst_case, []).append(number)
 
@@ -89,7 +91,7 @@ class Node:
 
     def __init__(self, name: str, setup: Setup, desk: Desk) -> None:
         self._name, self._setup, self._desk = name, setup, desk
-        self._budget = DriverBudget(name, desk, limited=setup.limited) if setup.has_budget else None
+        self._budget = DriverBudget(name, desk, setup.budget) if setup.has_budget else None
         self._executor: ThreadExecutor[Job, None] | None = None
         self._ends = ExitStack()
 

@@ -78,7 +78,7 @@ def on_nodes(
             identity=node_identity(prepared.benchmark, None if stored else prepared.agent),
             stored_answers=stored,
             has_budget=(budget := surroundings.budget) is not None,
-            limited=budget is not None and budget.total is not None,
+            budget=None if budget is None else budget.total,
         )
         return Fleet(carrier(setup), surroundings, make_job, say)
 

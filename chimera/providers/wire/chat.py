@@ -13,6 +13,7 @@ from chimera.providers.wire.common import (
     data_url,
     image_of_url,
     objects,
+    sendable,
     text_of,
     told,
     usage_of,
@@ -32,7 +33,7 @@ CALL_FIELDS = ("id", "type", "function", "extra_content")
 def request_body(
     model: str, request: Request, settings: ModelSettings, *, max_tokens_field: str = "max_tokens"
 ) -> dict[str, Any]:
-    body: dict[str, Any] = {"model": model, "messages": wire_messages(request.messages)}
+    body: dict[str, Any] = {"model": model, "messages": wire_messages(sendable(request))}
     if request.tools:
         body["tools"] = wire_tools(request.tools)
     values = {

@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import replace
 
 from chimera.providers.base import Request, most_input_tokens
 from chimera.types import JSON, Image, Message, Usage
 
 #: More than any call has: a larger number is none that was counted.
 MOST_TOKENS = 10**9
+#: What every service takes for a tool's name.
+_NAME, _NO_NAME = re.compile(r"[A-Za-z0-9_-]{1,64}"), re.compile(r"[^A-Za-z0-9_-]")
 _DATA_URL = re.compile(r"data:(image/[a-z0-9.+-]+);base64,", re.IGNORECASE)
 
 
@@ -69,6 +72,50 @@ def usage_of(
         written = max(reasoning, len(text.encode("utf-8", "replace")))
     cached = min(cached, read)
     return Usage(read, written, cached, min(cache_written, read - cached), min(reasoning, written))
+
+
+def sendable(request: Request) -> list[Message]:
+    """The conversation as services take it. A model may call a tool by any words; what has words
+    that are no name among its calls is refused as a whole, unless a tool was offered by them."""
+    offered = {tool.name for tool in request.tools}
+
+    def name(said: str) -> str:
+        taken = said in offered or _NAME.fullmatch(said)
+        return said if taken else _NO_NAME.sub("_", said)[:64] or "unknown"
+
+    return [
+        message
+        if all(name(call.name) == call.name for call in message.tool_calls)
+        else _renamed(message, name)
+        for message in request.messages
+    ]
+
+
+def _renamed(message: Message, name: Callable[[str], str]) -> Message:
+    calls = tuple(replace(call, name=name(call.name)) for call in message.tool_calls)
+    native = message.native
+    if native is not None:
+        native = replace(native, content=_renamed_content(native.content, name))
+    return replace(message, tool_calls=calls, native=native)
+
+
+def _renamed_content(content: JSON, name: Callable[[str], str]) -> JSON:
+    """The calls of a turn as its service sent it, in any of the formats."""
+
+    def renamed(call: dict[str, JSON]) -> dict[str, JSON]:
+        return {**call, "name": name(str(call.get("name")))}
+
+    if isinstance(content, dict):
+        calls = objects(content.get("tool_calls"))
+        return content | {"tool_calls": [{**c, "function": renamed(c["function"])} for c in calls]}
+    return [
+        renamed(part)
+        if part.get("type") in ("tool_use", "function_call")
+        else {**part, "functionCall": renamed(part["functionCall"])}
+        if isinstance(part.get("functionCall"), dict)
+        else part
+        for part in objects(content)
+    ]
 
 
 def call_names(messages: Sequence[Message]) -> Iterable[tuple[Message, dict[str, str]]]:

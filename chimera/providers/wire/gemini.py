@@ -9,7 +9,7 @@ from typing import Any
 from chimera.providers.base import Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import call_names, count, objects, told, usage_of
+from chimera.providers.wire.common import call_names, count, objects, sendable, told, usage_of
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -30,7 +30,7 @@ _OWN_ID = re.compile(r"call_\d+_\d+|")  # of a call to which the service gave no
 
 def request_body(request: Request, settings: ModelSettings) -> dict[str, Any]:
     """The body (the model is part of the address); thought comes on top of the answer's tokens."""
-    system, contents = wire_contents(request.messages)
+    system, contents = wire_contents(sendable(request))
     body: dict[str, Any] = {"contents": contents}
     if system:
         body["systemInstruction"] = {"parts": [{"text": system}]}

@@ -8,7 +8,7 @@ from typing import Any
 from chimera.providers.base import DEFAULT_MAX_TOKENS, Request
 from chimera.providers.sdk import malformed, status_failure, tool_arguments
 from chimera.providers.settings import ModelSettings
-from chimera.providers.wire.common import count, objects, text_of, told, usage_of
+from chimera.providers.wire.common import count, objects, sendable, text_of, told, usage_of
 from chimera.tools.base import Tool
 from chimera.types import JSON, Image, Message, Native, Response, ToolCall, Usage
 
@@ -30,7 +30,7 @@ Blocks = list[dict[str, JSON]]
 
 def request_body(model: str, request: Request, settings: ModelSettings) -> dict[str, Any]:
     """The body; the tokens of thought come on top of those that the answer may have."""
-    system, turns = wire_turns(request.messages)
+    system, turns = wire_turns(sendable(request))
     body: dict[str, Any] = {
         "model": model,
         "messages": turns,

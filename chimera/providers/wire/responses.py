@@ -14,6 +14,7 @@ from chimera.providers.wire.common import (
     data_url,
     image_of_url,
     objects,
+    sendable,
     text_of,
     told,
     usage_of,
@@ -32,7 +33,7 @@ def request_body(model: str, request: Request, settings: ModelSettings) -> dict[
         raise UsageError(f"'{model}': the Responses interface has no stop sequences")
     body: dict[str, Any] = {
         "model": model,
-        "input": wire_items(request.messages),
+        "input": wire_items(sendable(request)),
         "store": False,
     }
     if request.tools:

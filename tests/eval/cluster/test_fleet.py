@@ -52,7 +52,7 @@ class Cluster:
             self.prepared.environment,
             identity | self.options.pop("other", {}),
             has_budget=(budget := surroundings.budget) is not None,
-            limited=budget is not None and budget.total is not None,
+            budget=None if budget is None else budget.total,
         )
         self.carrier = ThreadCarrier(setup, **self.options)
         agent = self.prepared.agent
