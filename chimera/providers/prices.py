@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from dataclasses import dataclass
 from functools import lru_cache
 from typing import Protocol
@@ -99,6 +100,6 @@ def parse_price(text: str) -> FlatPrice:
             f"price '{text}' is not INPUT/OUTPUT in US dollars for a million tokens, as 0.15/0.6, "
             "or INPUT/OUTPUT/CACHE-READ/CACHE-WRITE"
         )
-    if min(prices) < 0:
-        raise UsageError(f"price '{text}' is negative")
+    if not all(0 <= price < math.inf for price in prices):
+        raise UsageError(f"price '{text}' is not made of numbers from 0")
     return FlatPrice(*prices)
