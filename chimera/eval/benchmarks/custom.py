@@ -14,6 +14,7 @@ from chimera.environments.base import Environment, EnvironmentSpec, Machine, mac
 from chimera.environments.kept_state import NotRestored
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.testing import PYTEST
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
@@ -259,7 +260,9 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
         raise GraderError("custom tasks are graded in environments that they open themselves")
     removed = _restore_steering_files(task, env)
     metrics: dict[str, JSON] = {"removed": [*removed]} if removed else {}
-    tests = TestCommand(command, task["test_files"], task["timeout"], task["gold_files"])
+    where = type(unwrapped(env)).identity(EnvironmentSpec())
+    setting: JSON = [where, {**task["files"]}, [*task["setup"]]]
+    tests = TestCommand(command, task["test_files"], task["timeout"], task["gold_files"], setting)
     try:
         outcome = decide(tests, env)
     except OSError as error:

@@ -343,8 +343,9 @@ class Checks(object):
             budget[0] -= len(inner)
             if budget[0] <= 0:
                 return False
-            if any(cls.equals_more(operator, *pair, budget, depth + 1) for pair in inner):
-                return True
+            for one, other in inner:
+                if cls.equals_more(operator, one, other, budget, depth + 1):
+                    return True
         tries = []
         if cls.foreign(left) and (inner is None or cls.compares(type(left))):
             tries += [[(left, each) for each in group] for group in cls.others(right)]
