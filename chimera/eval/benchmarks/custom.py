@@ -6,6 +6,8 @@ import ast
 import errno
 import re
 import secrets
+import shlex
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -229,6 +231,10 @@ def _run_test_command(
     task: CustomTask, command: str, submission: Submission, env: Machine
 ) -> Verdict:
     """Bring the tests in, run them; pytest must also report that tests ran and passed."""
+    try:
+        _restore_user_packages(env)
+    except NotRestored as error:
+        return Verdict(False, f"what was left stays: {error}")
     for path, content in submission.files.items():
         env.write_file(path, content)
     for path, text in task["test_files"].items():
@@ -280,6 +286,27 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
         metrics["twin"] = dict(outcome.counts)
         metrics |= {"tampering": True} if why.startswith("tampering") else {}
     return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})
+
+
+def _restore_user_packages(env: Machine) -> None:
+    """What the user's own packages do at any start of Python, before a test begins, is what the
+    task's do."""
+    home = env.run_command('printf %s "$HOME"').output
+    place = f"{home}/.local/lib"
+    if not isinstance(env, ReopenedMachine) or not env.run_command(["test", "-d", place]).success:
+        return
+    found = f"{shlex.quote(place)}/python*"
+    with env.fresh() as fresh, tempfile.TemporaryDirectory() as directory:
+        as_given = fresh.run_command(["test", "-d", place]).success
+        if as_given:
+            fresh.copy_out(place, Path(directory, "lib"))
+        removed = env.run_command(
+            f'chmod -R u+rwx {found} 2> /dev/null; rm -rf {found}; test -z "$(ls -d {found})"'
+        )
+        if not removed.success:
+            raise NotRestored(f"packages in {place} cannot be removed")
+        if as_given:
+            env.copy_in(Path(directory, "lib"), place)
 
 
 def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:

@@ -466,6 +466,40 @@ def test_a_kept_reference_of_another_time_accuses_nobody(require, tmp_path, monk
     assert result.passed, result.why
 
 
+HOOKED = "import sys; sys.modules['answer'] = type('Answer', (), {'f': lambda x: x * x})\n"
+
+
+@dataclass
+class Installs:
+    """A hook among the packages of its user, which every Python runs when it starts."""
+
+    needs_environment = True
+
+    def run(self, prompt, env):
+        place = env.run_command("python3 -m site --user-site").output.strip()
+        env.run_command(["mkdir", "-p", place])
+        env.run_command(
+            ["sh", "-c", 'cat > "$0"', f"{place}/usercustomize.py"], stdin=HOOKED.encode()
+        )
+        env.write_file("answer.py", "def f(x): return 0\n")
+        return AgentResult("")
+
+
+@pytest.mark.parametrize("command", ["python3 -m pytest -q test_it.py", "python3 test_it.py"])
+@pytest.mark.parametrize("given", [False, True])
+def test_packages_of_the_user_are_those_of_the_task(require, command, given):
+    require("bwrap")
+    task = {"test_command": command, "test_files": {"test_it.py": TEST_FILE + "\ntest_f()\n"}}
+    if given:
+        site = '"$(python3 -m site --user-site)"'
+        task["setup"] = [f"mkdir -p {site} && echo 'def g(): return 4' > {site}/given.py"]
+        task["test_files"] = {"test_it.py": task["test_files"]["test_it.py"] + "import given\n"}
+    honest = verdict(task, Writes({"answer.py": HONEST}), "bubblewrap")
+
+    assert honest.passed, honest.why
+    assert verdict(task, Installs(), "bubblewrap").status != "passed"
+
+
 def test_a_script_that_is_named_like_a_runner_is_a_command_like_others(require):
     require("bwrap")
     task = {"test_command": "sh pytest.sh", "test_files": {"pytest.sh": "grep -q 1 answer.txt\n"}}
