@@ -34,17 +34,24 @@ def run_tests(env: Machine, command: str | Sequence[str], *, timeout: float) -> 
     try:
         content = env.read_file(report)
     except OSError:
-        return TestResult(0, 0, 1, f"no test report was written\n{result.output}")
+        why = f"no test report was written\n{result.output}"
+        return TestResult(0, 0, 1, why, timed_out=result.timed_out)
     finally:
         env.run_command(["rm", "-f", report])
     try:
         names = outcomes(content)
     except ValueError as error:
-        return TestResult(0, 0, 1, f"the test report cannot be read: {error}\n{result.output}")
+        why = f"the test report cannot be read: {error}\n{result.output}"
+        return TestResult(0, 0, 1, why, timed_out=result.timed_out)
     counts = {kind: list(names.values()).count(kind) for kind in ("passed", "failed", "error")}
     contradicted = not result.success and not counts["failed"] and not counts["error"]
     return TestResult(
-        counts["passed"], counts["failed"], counts["error"] + contradicted, result.output, names
+        counts["passed"],
+        counts["failed"],
+        counts["error"] + contradicted,
+        result.output,
+        names,
+        result.timed_out,
     )
 
 

@@ -281,7 +281,11 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     if not report.all_passed:
         why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
         if not report.names:
-            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
+            why = f"no test ran: {first_line(report.output)}"
+            if report.timed_out:
+                why, metrics["timed_out"] = "time limit", True
+            elif task["gold_files"] or not tests.report_untouched(env):
+                metrics["ran"] = False
     else:
         metrics["twin"] = dict(outcome.counts)
         metrics |= {"tampering": True} if why.startswith("tampering") else {}

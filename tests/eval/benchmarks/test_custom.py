@@ -500,6 +500,28 @@ def test_packages_of_the_user_are_those_of_the_task(require, command, given):
     assert verdict(task, Installs(), "bubblewrap").status != "passed"
 
 
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("def f(x):\n    while True: pass\n", "time limit"),
+        ("import os\ndef f(x): os._exit(0)\n", "no test ran"),
+        ("raise KeyboardInterrupt\n", "no test ran"),
+    ],
+)
+def test_without_a_reference_an_answer_that_ends_the_tests_has_failed(require, answer, why):
+    require("bwrap")
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TEST_FILE},
+        "timeout_s": 8,
+    }
+    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+    broken = {**task, "test_command": "python3 -m pytest --no-such-option test_it.py"}
+
+    assert (result.status, result.why[: len(why)]) == ("failed", why)
+    assert verdict(broken, Writes({"answer.py": answer}), "bubblewrap").status == "error"
+
+
 def test_a_script_that_is_named_like_a_runner_is_a_command_like_others(require):
     require("bwrap")
     task = {"test_command": "sh pytest.sh", "test_files": {"pytest.sh": "grep -q 1 answer.txt\n"}}

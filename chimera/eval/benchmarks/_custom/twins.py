@@ -104,6 +104,12 @@ class TestCommand:
         options = "" if "{report}" in self.command else " --maxfail=0"
         return env.run_tests(self.command + options, timeout=self.timeout)
 
+    def report_untouched(self, env: ReopenedMachine) -> bool:
+        """Whether the tests leave a report where nobody has answered: an answer with which they
+        leave none has failed then."""
+        with env.fresh() as fresh:
+            return bool(self.run(fresh, Form(published=True)).names)
+
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
