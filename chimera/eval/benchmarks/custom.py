@@ -190,10 +190,18 @@ _TEXT_TESTS = {
         "try:\n"
         "    held = check(data['reply'])\n"
         "except ImportError as error:\n"
-        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "    raise AssertionError(data['unsure'] + repr(error))\n"
         "assert held is True, 'check() did not return True'\n"
     ),
 }
+#: What of a check's own imports fails without any reply.
+_IMPORTS = (
+    "for line in data['imports']:\n"
+    "    try:\n"
+    "        exec(line, {})\n"
+    "    except ImportError as error:\n"
+    "        raise AssertionError(data['broken'] + repr(error))\n"
+)
 
 
 def _check_text(name: str, value: str, reply: str) -> Verdict:
@@ -201,30 +209,39 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         passed = reply.strip() == value.strip()
         got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
         return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
-    broken = f"{secrets.token_hex(8)} "  # what no reply can say
-    data = {"check": value, "reply": reply, "broken": broken}
-    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=CHECK_SECONDS))
+    broken, unsure = (f"{secrets.token_hex(8)} " for _ in range(2))  # what no reply can say
+    data = {"check": value, "reply": reply, "broken": broken, "unsure": unsure}
+    limits = Limits(cpu_seconds=CHECK_SECONDS)
+    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=limits)
     if outcome.passed:
         return Verdict(True)
-    if broken in outcome.why:
+    if broken in outcome.why or unsure in outcome.why:
+        # a check may run the reply, and that may fail as if a package were missing
+        imports = _imports(value) if name == "python_check" else []
+        given = {"imports": imports, "broken": broken}
+        missing = run_tests("", _IMPORTS, data=given, limits=limits).why.partition(broken)[2]
+        if missing:
+            raise EnvironmentFault(f"{name} needs a package that is not here: {missing}")
         said = outcome.why.partition(broken)[2]
-        if name == "python_check" and any(f"'{each}'" in said for each in _imported(value)):
-            raise EnvironmentFault(f"{name} needs a package that is not here: {said}")
-        raise GraderError(f"{name} cannot be run: {said}")
+        if said:
+            raise GraderError(f"{name} cannot be run: {said}")
+        return Verdict(False, f"{name}: {outcome.why.partition(unsure)[2]}")
     if outcome.why.endswith("AssertionError: no match"):
         return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
     return Verdict(False, f"{name}: {outcome.why}")
 
 
-def _imported(check: str) -> set[str]:
-    """The packages that a check imports itself: that one is missing is no answer's doing."""
-    found = set[str]()
-    for node in ast.walk(ast.parse(check)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
+def _imports(check: str) -> list[JSON]:
+    """What a check imports itself, whatever happens: that it is missing is no answer's doing."""
+    tree = ast.parse(check)
+    guarded = {
+        id(each) for node in ast.walk(tree) if isinstance(node, ast.Try) for each in ast.walk(node)
+    }
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in guarded
+    ]
 
 
 def _run_test_command(

@@ -67,6 +67,16 @@ def test_a_check_that_cannot_be_run_is_an_error(check):
     assert verdict({"python_check": check}, Writes(says="x")).status == "error"
 
 
+@pytest.mark.parametrize("error", ["ImportError(\"No module named 'json'\")", "ImportError('x')"])
+def test_a_reply_that_a_check_runs_cannot_break_it(error):
+    check = "import json\ndef check(r):\n    scope = {}\n    exec(r, scope)\n"
+    check += "    return scope['f'](2) == 4"
+    wrong = verdict({"python_check": check}, Writes(says=f"raise {error}"))
+
+    assert (wrong.status, "ImportError" in wrong.why) == ("failed", True)
+    assert verdict({"python_check": check}, Writes(says="f = lambda x: x * x")).passed
+
+
 def test_a_regular_expression_that_takes_for_ever_does_not(monkeypatch):
     monkeypatch.setattr(custom, "CHECK_SECONDS", 0.5)
     result = verdict({"regex": r"^(a+)+$"}, Writes(says="a" * 60 + "!"))
