@@ -21,6 +21,7 @@ from chimera.cache import digest, stored_value
 from chimera.environments.base import Machine
 from chimera.environments.kept_state import kept_state
 from chimera.environments.reopened import ReopenedMachine
+from chimera.environments.testing import with_options
 from chimera.environments.wrapped import unwrapped
 from chimera.eval.kits.reports.report import not_run
 from chimera.eval.kits.twins import VERSION, rewritten
@@ -101,8 +102,10 @@ class TestCommand:
         for path, made in self.forms(form):
             env.write_file(path, made.content)
         # a run that ends with its first failure would leave the rest of a twin untried
-        options = "" if "{report}" in self.command else " --maxfail=0"
-        return env.run_tests(self.command + options, timeout=self.timeout)
+        command = self.command
+        if "{report}" not in command:
+            command = with_options(command, "--maxfail=0")
+        return env.run_tests(command, timeout=self.timeout)
 
     def report_untouched(self, env: ReopenedMachine) -> bool:
         """Whether the tests leave a report where nobody has answered: an answer with which they
