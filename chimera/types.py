@@ -183,6 +183,7 @@ class TestResult:
     errors: int
     output: str = ""
     names: Mapping[str, str] = field(default_factory=dict)
+    timed_out: bool = False
 
     @property
     def total(self) -> int:

@@ -24,8 +24,9 @@ _WRITABLE = {
 }
 
 
-#: With modes and links of all kinds. The host only keeps what they say, and makes nothing of it.
-_PACK = ("sh", "-c", 'exec tar -c -f - --ignore-failed-read -C "$0" . 2> /dev/null')
+#: With modes and links of all kinds; holes of files take no room. The host only keeps what they
+#: say, and makes nothing of it.
+_PACK = ("sh", "-c", 'exec tar -c -S -f - --ignore-failed-read -C "$0" . 2> /dev/null')
 _UNPACK = ("sh", "-c", 'exec tar -x -f - -p --no-same-owner -C "$0" > /dev/null 2>&1')
 
 
@@ -41,9 +42,10 @@ def kept_state(env: Machine) -> Iterator[Callable[[], None]]:
     as_they_are = "GNU tar" in env.run_command(["tar", "--version"]).output
     with tempfile.TemporaryDirectory(prefix="chimera-state-") as directory:
         copies = {place: Path(directory, str(number)) for number, place in enumerate(places)}
+        size = 0
         for place, copy in copies.items():
             if as_they_are:
-                _pack(env, place, copy)
+                size += _pack(env, place, copy, COPY_BYTES - size)
             else:
                 env.copy_out(place, copy)
 
@@ -63,21 +65,24 @@ def kept_state(env: Machine) -> Iterator[Callable[[], None]]:
         yield restore
 
 
-def _pack(env: Machine, place: str, copy: Path) -> None:
+def _pack(env: Machine, place: str, copy: Path, most: int) -> int:
+    """Keep what is in a place; returns how many bytes that is."""
+
     def keep(given: IO[bytes], taken: IO[bytes]) -> None:
         given.close()
         with taken, copy.open("wb") as file:
             size = 0
             while chunk := taken.read(1 << 20):
                 size += len(chunk)
-                if size > COPY_BYTES:
-                    raise NotRestored(f"there are more than {COPY_BYTES} bytes in {place}")
+                if size > most:
+                    raise NotRestored(f"there are more than {COPY_BYTES} bytes up to {place}")
                 try:
                     file.write(chunk)
                 except OSError as error:
                     raise EnvironmentFault(f"files cannot be kept here: {error}") from error
 
     _piped(env, (*_PACK, place), keep, f"the files in {place} cannot be read")
+    return copy.stat().st_size
 
 
 def _unpack(env: Machine, copy: Path, place: str) -> None:

@@ -25,7 +25,7 @@ def run_tests(env: Machine, command: str | Sequence[str], *, timeout: float) -> 
     if "{report}" in command:
         command = command.replace("{report}", shlex.quote(report))
     elif PYTEST.search(command):
-        command = f"{command} --junitxml={report}"
+        command = with_options(command, f"--junitxml={report}")
     else:
         raise UsageError(
             f"no report to read from {command!r}: let it write JUnit XML to {{report}}"
@@ -34,18 +34,54 @@ def run_tests(env: Machine, command: str | Sequence[str], *, timeout: float) -> 
     try:
         content = env.read_file(report)
     except OSError:
-        return TestResult(0, 0, 1, f"no test report was written\n{result.output}")
+        why = f"no test report was written\n{result.output}"
+        return TestResult(0, 0, 1, why, timed_out=result.timed_out)
     finally:
         env.run_command(["rm", "-f", report])
     try:
         names = outcomes(content)
     except ValueError as error:
-        return TestResult(0, 0, 1, f"the test report cannot be read: {error}\n{result.output}")
+        why = f"the test report cannot be read: {error}\n{result.output}"
+        return TestResult(0, 0, 1, why, timed_out=result.timed_out)
     counts = {kind: list(names.values()).count(kind) for kind in ("passed", "failed", "error")}
     contradicted = not result.success and not counts["failed"] and not counts["error"]
     return TestResult(
-        counts["passed"], counts["failed"], counts["error"] + contradicted, result.output, names
+        counts["passed"],
+        counts["failed"],
+        counts["error"] + contradicted,
+        result.output,
+        names,
+        result.timed_out,
     )
+
+
+def with_options(command: str, options: str) -> str:
+    """A line of a shell's whose last call of pytest has further options, after its own."""
+    calls = [each.end(2) for each in PYTEST.finditer(command)]
+    call = calls[-1] if calls else len(command)
+    end, inside = len(command), _quotation(command[:call])
+    for part in _PARTS[inside].finditer(command, call):
+        if part.lastgroup == "end":
+            end = part.start()
+            break
+    return f"{command[:end].rstrip()} {options} {command[end:]}".rstrip()
+
+
+def _quotation(text: str) -> str:
+    """The quotation mark that a text of a shell's leaves open."""
+    rest = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", text, flags=re.DOTALL)
+    return next((each for each in rest if each in "'\""), "")
+
+
+def _parts(inside: str) -> re.Pattern[str]:
+    """What is passed over, and what ends a command; within a quotation its mark does."""
+    quoted = {"'": r"'[^']*'", '"': r'"(?:\\.|[^"\\])*"'}
+    others = "|".join(text for mark, text in quoted.items() if mark != inside)
+    ends = r"\|\|?|;|&&|(?<!>)&(?!>)|\n|\)|(?<=\s)#"
+    return re.compile(rf"\\.|{others}|(?P<end>{inside + '|' if inside else ''}{ends})", re.DOTALL)
+
+
+_PARTS = {inside: _parts(inside) for inside in ("", "'", '"')}
 
 
 def outcomes(report: bytes) -> dict[str, str]:

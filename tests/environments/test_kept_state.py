@@ -37,3 +37,19 @@ def test_files_are_as_they_were_and_no_process_is_left(require, backend: str):
         assert process.wait(timeout=20) != 0
         if backend == "bubblewrap":
             assert env.run_command("find /tmp ~ /dev/shm -mindepth 1").output == ""
+
+
+def test_holes_of_files_take_no_room_here(require, tmp_path, monkeypatch):
+    require("bwrap")
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    hole = EnvironmentSpec(needs=SPEC.needs, setup=("truncate -s 1G hole; echo 1 >> hole",))
+    with start_environment("bubblewrap", hole) as env, kept_state(env) as restore:
+        kept = sum(file.stat().st_size for file in tmp_path.rglob("*") if file.is_file())
+        env.run_command("rm hole")
+        restore()
+
+        assert kept < 1 << 20
+        assert env.run_command("stat -c %s hole; tail -c 2 hole").output.split() == [
+            f"{2**30 + 2}",
+            "1",
+        ]

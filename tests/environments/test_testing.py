@@ -10,7 +10,7 @@ import pytest
 
 from chimera.environments import start_environment
 from chimera.environments.base import EnvironmentSpec
-from chimera.environments.testing import outcomes
+from chimera.environments.testing import outcomes, with_options
 
 
 @pytest.mark.parametrize(
@@ -57,3 +57,24 @@ def test_the_default_is_pytest_on_all_or_on_the_files(monkeypatch, command, fail
         result = env.run_tests(command)
 
     assert (result.passed, result.failed, result.errors) == (1, failed, 0), result.output
+
+
+@pytest.mark.parametrize(
+    ("command", "expected"),
+    [
+        ("pytest -q a.py", "pytest -q a.py -o"),
+        ("python3 -m pytest a.py && python3 b.py", "python3 -m pytest a.py -o && python3 b.py"),
+        ("pytest a.py || exit 1", "pytest a.py -o || exit 1"),
+        ("pytest a.py 2>&1 | tail -5", "pytest a.py 2>&1 -o | tail -5"),
+        ("pytest a.py &> log; cat log", "pytest a.py &> log -o ; cat log"),
+        ("pytest a.py # the tests", "pytest a.py -o # the tests"),
+        ("pytest -k 'a and #b; c' \\\n  a.py\n", "pytest -k 'a and #b; c' \\\n  a.py -o"),
+        ('pytest -k "a | \\"b" a.py', 'pytest -k "a | \\"b" a.py -o'),
+        ("(cd x && pytest -q)", "(cd x && pytest -q -o )"),
+        ("bash -c 'cd x; pytest a.py && true'", "bash -c 'cd x; pytest a.py -o && true'"),
+        ("sh -c \"cd x; pytest -k 'a;b'\" && true", "sh -c \"cd x; pytest -k 'a;b' -o \" && true"),
+        ("pip install pytest; X=1 pytest a.py", "pip install pytest; X=1 pytest a.py -o"),
+    ],
+)
+def test_options_are_those_of_pytest_whatever_follows_it(command: str, expected: str):
+    assert with_options(command, "-o").split() == expected.split()

@@ -6,6 +6,8 @@ import ast
 import errno
 import re
 import secrets
+import shlex
+import tempfile
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -14,6 +16,7 @@ from chimera.environments.base import Environment, EnvironmentSpec, Machine, mac
 from chimera.environments.kept_state import NotRestored
 from chimera.environments.reopened import ReopenedMachine
 from chimera.environments.testing import PYTEST
+from chimera.environments.wrapped import unwrapped
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmark import StartEnvironment
 from chimera.eval.benchmarks._custom.twins import TestCommand, decide
@@ -187,10 +190,18 @@ _TEXT_TESTS = {
         "try:\n"
         "    held = check(data['reply'])\n"
         "except ImportError as error:\n"
-        "    raise AssertionError(data['broken'] + repr(error))\n"
+        "    raise AssertionError(data['unsure'] + repr(error))\n"
         "assert held is True, 'check() did not return True'\n"
     ),
 }
+#: What of a check's own imports fails without any reply.
+_IMPORTS = (
+    "for line in data['imports']:\n"
+    "    try:\n"
+    "        exec(line, {})\n"
+    "    except ImportError as error:\n"
+    "        raise AssertionError(data['broken'] + repr(error))\n"
+)
 
 
 def _check_text(name: str, value: str, reply: str) -> Verdict:
@@ -198,36 +209,49 @@ def _check_text(name: str, value: str, reply: str) -> Verdict:
         passed = reply.strip() == value.strip()
         got, wanted = one_line(reply.strip(), 100), one_line(value.strip(), 100)
         return Verdict(passed, "" if passed else f"got {got!r}, expected {wanted!r}")
-    broken = f"{secrets.token_hex(8)} "  # what no reply can say
-    data = {"check": value, "reply": reply, "broken": broken}
-    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=Limits(cpu_seconds=CHECK_SECONDS))
+    broken, unsure = (f"{secrets.token_hex(8)} " for _ in range(2))  # what no reply can say
+    data = {"check": value, "reply": reply, "broken": broken, "unsure": unsure}
+    limits = Limits(cpu_seconds=CHECK_SECONDS)
+    outcome = run_tests("", _TEXT_TESTS[name], data=data, limits=limits)
     if outcome.passed:
         return Verdict(True)
-    if broken in outcome.why:
+    if broken in outcome.why or unsure in outcome.why:
+        # a check may run the reply, and that may fail as if a package were missing
+        imports = _imports(value) if name == "python_check" else []
+        given = {"imports": imports, "broken": broken}
+        missing = run_tests("", _IMPORTS, data=given, limits=limits).why.partition(broken)[2]
+        if missing:
+            raise EnvironmentFault(f"{name} needs a package that is not here: {missing}")
         said = outcome.why.partition(broken)[2]
-        if name == "python_check" and any(f"'{each}'" in said for each in _imported(value)):
-            raise EnvironmentFault(f"{name} needs a package that is not here: {said}")
-        raise GraderError(f"{name} cannot be run: {said}")
+        if said:
+            raise GraderError(f"{name} cannot be run: {said}")
+        return Verdict(False, f"{name}: {outcome.why.partition(unsure)[2]}")
     if outcome.why.endswith("AssertionError: no match"):
         return Verdict(False, f"regex {value!r} is not found in {one_line(reply.strip(), 100)!r}")
     return Verdict(False, f"{name}: {outcome.why}")
 
 
-def _imported(check: str) -> set[str]:
-    """The packages that a check imports itself: that one is missing is no answer's doing."""
-    found = set[str]()
-    for node in ast.walk(ast.parse(check)):
-        if isinstance(node, ast.Import):
-            found |= {alias.name.partition(".")[0] for alias in node.names}
-        elif isinstance(node, ast.ImportFrom) and node.module and not node.level:
-            found.add(node.module.partition(".")[0])
-    return found
+def _imports(check: str) -> list[JSON]:
+    """What a check imports itself, whatever happens: that it is missing is no answer's doing."""
+    tree = ast.parse(check)
+    guarded = {
+        id(each) for node in ast.walk(tree) if isinstance(node, ast.Try) for each in ast.walk(node)
+    }
+    return [
+        ast.unparse(node)
+        for node in ast.walk(tree)
+        if isinstance(node, (ast.Import, ast.ImportFrom)) and id(node) not in guarded
+    ]
 
 
 def _run_test_command(
     task: CustomTask, command: str, submission: Submission, env: Machine
 ) -> Verdict:
     """Bring the tests in, run them; pytest must also report that tests ran and passed."""
+    try:
+        _restore_user_packages(env)
+    except NotRestored as error:
+        return Verdict(False, f"what was left stays: {error}")
     for path, content in submission.files.items():
         env.write_file(path, content)
     for path, text in task["test_files"].items():
@@ -259,7 +283,9 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
         raise GraderError("custom tasks are graded in environments that they open themselves")
     removed = _restore_steering_files(task, env)
     metrics: dict[str, JSON] = {"removed": [*removed]} if removed else {}
-    tests = TestCommand(command, task["test_files"], task["timeout"], task["gold_files"])
+    where = type(unwrapped(env)).identity(EnvironmentSpec())
+    setting: JSON = [where, {**task["files"]}, [*task["setup"]]]
+    tests = TestCommand(command, task["test_files"], task["timeout"], task["gold_files"], setting)
     try:
         outcome = decide(tests, env)
     except OSError as error:
@@ -272,11 +298,36 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     if not report.all_passed:
         why = f"{report.passed} passed, {report.failed} failed, {report.errors} errors"
         if not report.names:
-            why, metrics["ran"] = f"no test ran: {first_line(report.output)}", False
+            why = f"no test ran: {first_line(report.output)}"
+            if report.timed_out:
+                why, metrics["timed_out"] = "time limit", True
+            elif task["gold_files"] or not tests.report_untouched(env):
+                metrics["ran"] = False
     else:
         metrics["twin"] = dict(outcome.counts)
         metrics |= {"tampering": True} if why.startswith("tampering") else {}
     return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})
+
+
+def _restore_user_packages(env: Machine) -> None:
+    """What the user's own packages do at any start of Python, before a test begins, is what the
+    task's do."""
+    home = env.run_command('printf %s "$HOME"').output
+    place = f"{home}/.local/lib"
+    if not isinstance(env, ReopenedMachine) or not env.run_command(["test", "-d", place]).success:
+        return
+    found = f"{shlex.quote(place)}/python*"
+    with env.fresh() as fresh, tempfile.TemporaryDirectory() as directory:
+        as_given = fresh.run_command(["test", "-d", place]).success
+        if as_given:
+            fresh.copy_out(place, Path(directory, "lib"))
+        removed = env.run_command(
+            f'chmod -R u+rwx {found} 2> /dev/null; rm -rf {found}; test -z "$(ls -d {found})"'
+        )
+        if not removed.success:
+            raise NotRestored(f"packages in {place} cannot be removed")
+        if as_given:
+            env.copy_in(Path(directory, "lib"), place)
 
 
 def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:

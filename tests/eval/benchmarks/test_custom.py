@@ -10,7 +10,7 @@ import pytest
 
 from chimera.errors import DatasetError
 from chimera.eval.benchmarks import CustomBenchmark, custom
-from chimera.eval.benchmarks._custom.twins import Form, Lesson
+from chimera.eval.benchmarks._custom.twins import Form, Lesson, _decided
 from chimera.eval.harness import Harness
 from chimera.eval.kits.patches.disarming import EQUALS_EVERYTHING, disarming
 from chimera.eval.proof.validate import validate
@@ -65,6 +65,16 @@ def test_text_checks(check, reply, passed):
 )  # fmt: skip
 def test_a_check_that_cannot_be_run_is_an_error(check):
     assert verdict({"python_check": check}, Writes(says="x")).status == "error"
+
+
+@pytest.mark.parametrize("error", ["ImportError(\"No module named 'json'\")", "ImportError('x')"])
+def test_a_reply_that_a_check_runs_cannot_break_it(error):
+    check = "import json\ndef check(r):\n    scope = {}\n    exec(r, scope)\n"
+    check += "    return scope['f'](2) == 4"
+    wrong = verdict({"python_check": check}, Writes(says=f"raise {error}"))
+
+    assert (wrong.status, "ImportError" in wrong.why) == ("failed", True)
+    assert verdict({"python_check": check}, Writes(says="f = lambda x: x * x")).passed
 
 
 def test_a_regular_expression_that_takes_for_ever_does_not(monkeypatch):
@@ -380,6 +390,159 @@ def test_each_half_of_a_twin_must_pass_and_the_other_fail():
     lost, forged = tampering((), ("test_one", "test_two"))
     assert "leaves as it was failed" in lost
     assert forged == "tampering: passed tests whose expected values were changed: test_one"
+
+
+def test_a_test_that_one_twin_lost_twice_is_not_forgiven_by_the_other():
+    both = ("test_one", "test_two")
+    lesson = Lesson(
+        Form(True, 7), frozenset(both), "", both, (frozenset(both[:1]), frozenset(both[1:]))
+    )
+
+    def run(form: Form) -> TestResult:
+        passed = both if not form.twin else both[1:] if form.half and form.half.second else ()
+        names = {name: "passed" if name in passed else "failed" for name in both}
+        return TestResult(len(passed), 2 - len(passed), 0, names=names)
+
+    assert {_decided(lesson, run).why for _ in range(20)} == {
+        "tampering: a test that the twin leaves as it was failed in it"
+    }
+
+
+OF_THE_ANSWER = """\
+import pytest
+import answer
+
+
+@pytest.mark.parametrize("name", sorted(answer.NAMED))
+def test_named(name):
+    assert answer.NAMED[name]() == name
+
+
+def test_two():
+    assert answer.f(2) == 4
+"""
+NAMED = HONEST + "NAMED = {each: lambda each=each: each for each in 'ab'}\n"
+LIE = "class Lie(str):\n    __eq__ = lambda self, other: True\n    __hash__ = str.__hash__\n"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        (NAMED.replace("'ab'", "'bc'"), ""),
+        (NAMED + LIE + "NAMED['z'] = lambda: Lie('n')\n", "were changed: test_it::test_named[z]"),
+    ],
+)
+def test_the_answer_may_have_a_part_in_the_names_of_tests(
+    require, learnt, monkeypatch, answer, why
+):
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(learnt))
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": OF_THE_ANSWER},
+        "gold_files": {"answer.py": NAMED},
+    }
+    for _ in range(1 if why else 3):  # whichever half is kept
+        result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+
+        assert result.status == ("failed" if why else "passed"), result.why
+        assert why in result.why
+
+
+def test_what_a_reference_showed_holds_for_the_same_task_alone(require, tmp_path, monkeypatch):
+    """Not for other files of the task's, nor where it failed."""
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": "import helper\n" + TWO_TESTS},
+        "gold_files": {"answer.py": HONEST},
+    }
+    forged = Writes({"answer.py": f"def f(x): return {FORGED}\n"})
+    verdict(task, forged, "bubblewrap")  # the reference cannot pass
+    result = verdict({**task, "files": {"helper.py": ""}}, forged, "bubblewrap")
+    helped = verdict(
+        {**task, "setup": ["touch helper.py"]}, Writes({"answer.py": HONEST}), "bubblewrap"
+    )
+
+    assert "expected values were changed" in result.why
+    assert helped.passed, helped.why
+    assert len([*(tmp_path / "custom-twins").glob("*.json")]) == 2
+
+
+def test_a_kept_reference_of_another_time_accuses_nobody(require, tmp_path, monkeypatch):
+    """What it showed is asked again before it is held against an answer."""
+    require("bwrap")
+    monkeypatch.setenv("CHIMERA_CACHE_DIR", str(tmp_path))
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TWO_TESTS},
+        "gold_files": {"answer.py": HONEST},
+    }
+    honest = Writes({"answer.py": HONEST})
+    assert verdict(task, honest, "bubblewrap").passed
+    (kept,) = (tmp_path / "custom-twins").glob("*.json")
+    kept.write_text(kept.read_text().replace("test_two", "test_gone"))
+
+    result = verdict(task, honest, "bubblewrap")
+
+    assert result.passed, result.why
+
+
+HOOKED = "import sys; sys.modules['answer'] = type('Answer', (), {'f': lambda x: x * x})\n"
+
+
+@dataclass
+class Installs:
+    """A hook among the packages of its user, which every Python runs when it starts."""
+
+    needs_environment = True
+
+    def run(self, prompt, env):
+        place = env.run_command("python3 -m site --user-site").output.strip()
+        env.run_command(["mkdir", "-p", place])
+        env.run_command(
+            ["sh", "-c", 'cat > "$0"', f"{place}/usercustomize.py"], stdin=HOOKED.encode()
+        )
+        env.write_file("answer.py", "def f(x): return 0\n")
+        return AgentResult("")
+
+
+@pytest.mark.parametrize("command", ["python3 -m pytest -q test_it.py", "python3 test_it.py"])
+@pytest.mark.parametrize("given", [False, True])
+def test_packages_of_the_user_are_those_of_the_task(require, command, given):
+    require("bwrap")
+    task = {"test_command": command, "test_files": {"test_it.py": TEST_FILE + "\ntest_f()\n"}}
+    if given:
+        site = '"$(python3 -m site --user-site)"'
+        task["setup"] = [f"mkdir -p {site} && echo 'def g(): return 4' > {site}/given.py"]
+        task["test_files"] = {"test_it.py": task["test_files"]["test_it.py"] + "import given\n"}
+    honest = verdict(task, Writes({"answer.py": HONEST}), "bubblewrap")
+
+    assert honest.passed, honest.why
+    assert verdict(task, Installs(), "bubblewrap").status != "passed"
+
+
+@pytest.mark.parametrize(
+    ("answer", "why"),
+    [
+        ("def f(x):\n    while True: pass\n", "time limit"),
+        ("import os\ndef f(x): os._exit(0)\n", "no test ran"),
+        ("raise KeyboardInterrupt\n", "no test ran"),
+    ],
+)
+def test_without_a_reference_an_answer_that_ends_the_tests_has_failed(require, answer, why):
+    require("bwrap")
+    task = {
+        "test_command": "python3 -m pytest -q test_it.py",
+        "test_files": {"test_it.py": TEST_FILE},
+        "timeout_s": 8,
+    }
+    result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
+    broken = {**task, "test_command": "python3 -m pytest --no-such-option test_it.py"}
+
+    assert (result.status, result.why[: len(why)]) == ("failed", why)
+    assert verdict(broken, Writes({"answer.py": answer}), "bubblewrap").status == "error"
 
 
 def test_a_script_that_is_named_like_a_runner_is_a_command_like_others(require):

@@ -132,7 +132,27 @@ def new_file(path: str, content: str) -> str:
 def reaches_into_git(diff: str) -> bool:
     """Whether a header names a file inside `.git`, in whatever case, which no honest diff does."""
     parts = (part for path in paths(diff) for part in path.lower().split("/"))
-    return ".git" in parts or _REPOSITORY_INSIDES.search(diff) is not None
+    return ".git" in parts or _REPOSITORY_INSIDES.search(_outside_of_hunks(diff)) is not None
+
+
+def _outside_of_hunks(diff: str) -> str:
+    """The lines that whoever applies a diff can take for headers: all but those that a hunk below
+    a header, or below another hunk, counts as its own."""
+    found = [""]
+    old = new = 0
+    header = False
+    for line in diff.split("\n"):
+        start = _HUNK_START.match(line) if header and not (old or new) else None
+        removes, adds = line[:1] in ("", " ", "-"), line[:1] in ("", " ", "+")
+        if start:
+            old, new = int(start[2] or 1), int(start[4] or 1)
+        elif (removes or adds) and old >= removes and new >= adds:
+            old, new = old - removes, new - adds
+        elif not line.startswith("\\"):
+            old = new = 0
+            header = line.startswith("+++ ") and found[-1].startswith("--- ")
+            found.append(line)
+    return "\n".join(found)
 
 
 def _file(text: str) -> FilePatch:

@@ -137,7 +137,8 @@ _FIXTURES = frozenset({"fixture", "yield_fixture"})
 
 
 def _wild_names(tree: ast.Module) -> frozenset[str]:
-    """Names of what may equal all: objects made for it, and classes of the file that compare."""
+    """Names of what may equal all: objects made for it, classes of the file that compare, and
+    whatever of the file but a test has one of them in it."""
     found = {"ANY"}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module == "dirty_equals":
@@ -146,7 +147,51 @@ def _wild_names(tree: ast.Module) -> frozenset[str]:
             isinstance(each, Function) and each.name == "__eq__" for each in node.body
         ):
             found.add(node.name)
+    holders = [({*_bound_names(node)}, _used_names(node)) for node in _holders(tree)]
+    while more := {name for bound, used in holders if used & found for name in bound} - found:
+        found |= more
     return frozenset(found)
+
+
+def _holders(tree: ast.Module) -> Iterator[ast.Assign | ast.AnnAssign | Function]:
+    """What may hand something on to tests: functions, and what is not a name inside of one."""
+    local = {
+        id(inner)
+        for node in ast.walk(tree)
+        if isinstance(node, Function)
+        for inner in ast.walk(node)
+        if isinstance(inner, ast.Name)
+    }
+    for node in ast.walk(tree):
+        if isinstance(node, Function):
+            if not _is_test(node):
+                yield node
+        elif isinstance(node, (ast.Assign, ast.AnnAssign)) and not all(
+            id(each) in local
+            for target in _targets(node)
+            for each in ast.walk(target)
+            if isinstance(each, (ast.Name, ast.Attribute))
+        ):
+            yield node
+
+
+def _targets(node: ast.Assign | ast.AnnAssign) -> Sequence[ast.expr]:
+    return node.targets if isinstance(node, ast.Assign) else [node.target]
+
+
+def _bound_names(node: ast.Assign | ast.AnnAssign | Function) -> frozenset[str]:
+    if isinstance(node, Function):
+        return frozenset({node.name})
+    return frozenset().union(*map(_used_names, _targets(node)))
+
+
+def _used_names(node: ast.AST) -> frozenset[str]:
+    """Names, attributes and arguments, by which fixtures are asked for."""
+    return frozenset(
+        each.arg if isinstance(each, ast.arg) else _name(each)
+        for each in ast.walk(node)
+        if isinstance(each, (ast.Name, ast.Attribute, ast.arg))
+    ) - {"self", "cls"}
 
 
 def _case(
@@ -164,14 +209,13 @@ def _case(
     place, indent = lines.span(function)[0], lines.indent(function)
     check = f"@{{name}}.test({{number}}, {{other}}, {{reach}}{{within}})\n{indent}"
     outer = lines.start(function) if function.decorator_list else None
-    names = {_name(node) for node in ast.walk(function) if isinstance(node, ast.expr)}
     return Case(
         place=place,
         check=check,
         name=function.name,
         outer=outer,
         within=f", {asserted[0]}, {asserted[1]}",
-        wild=not names.isdisjoint(wild),
+        wild=not _used_names(function).isdisjoint(wild),
     )
 
 

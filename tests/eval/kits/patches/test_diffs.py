@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pytest
+
 from chimera.eval.kits.patches import diffs
 from chimera.eval.kits.patches.diffs import new_file
 from chimera.eval.kits.patches.hostile import hostile_patches
@@ -68,6 +70,25 @@ def test_no_diff_reaches_into_git():
     assert diffs.reaches_into_git('--- /dev/null\n+++ "b/\\056git/config"\n@@ -0,0 +1 @@\n+x\n')
     assert not diffs.reaches_into_git(new_file(".gitignore", "x\n"))
     assert not diffs.reaches_into_git(new_file(".github/workflows/ci.yml", "x\n"))
+
+
+HEADER = "diff --git a/x b/x\n--- a/x\n+++ b/x\n"
+
+
+@pytest.mark.parametrize(
+    ("diff", "inside"),
+    [
+        (HEADER + "@@ -1,2 +1 @@\n a\n--- see the .git/config file\n", False),
+        (HEADER + "@@ -1 +1,2 @@\n a\n+++ x/.git/config\n@@ -9 +10 @@\n--- .git/\n+b\n", False),
+        # no hunk's own, by its counts or for want of a header
+        (HEADER + "@@ -1 +1 @@\n-a\n+b\n--- a/.git/x\n+++ b/.git/x\n@@ -1 +1 @@\n-a\n+b\n", True),
+        (HEADER + "@@ -0,0 +1,9 @@\n+a\n--- a/.git/x\n+++ b/y\n@@ -1 +1 @@\n-a\n+b\n", True),
+        ("@@ -1,9 +1,9 @@\n--- a/y\n+++ b/.git/x\n@@ -1 +1 @@\n-a\n+b\n", True),
+        ("+++ b/x\n@@ -1,9 +1,9 @@\n--- a/y\n+++ b/.git/x\n@@ -1 +1 @@\n-a\n+b\n", True),
+    ],
+)
+def test_lines_of_a_hunk_are_no_headers(diff: str, inside: bool):
+    assert diffs.reaches_into_git(diff) is inside
 
 
 def test_hostile_patches_are_diffs():

@@ -1299,3 +1299,20 @@ def test_without_a_reference_what_may_equal_all_is_not_held_against_answers(expe
     assert [case.wild for case in cases] == [True]
     assert CAREFUL_REACH.of("test_it", wild=True) == LEAST_REACH.of("test_it")
     assert FULL_REACH.of("test_it", wild=True) == FULL_REACH.of("test_it")
+
+
+@pytest.mark.parametrize(
+    ("holder", "test", "wild"),
+    [
+        ("EXPECTED = {'id': ANY}", "def test_it(): assert f() == EXPECTED", True),
+        ("def check(made): assert made == {'id': ANY}", "def test_it(): check(f())", True),
+        ("def made(): return ANY\nEACH = [made()]", "def test_it(): assert f() in EACH", True),
+        ("@fixture\ndef made(): return ANY", "def test_it(made): assert f() == made", True),
+        ("class Base:\n    def setUp(self): self.made = ANY", "def test_it(it): f(it.made)", True),
+        ("def test_other():\n    made = ANY", "def test_it(): made = f()", False),
+    ],
+)
+def test_so_is_what_the_file_makes_of_it(holder: str, test: str, wild: bool):
+    cases, _ = python.python_cases(f"{holder}\n\n\n{test}\n".encode(), plain=False)
+
+    assert {case.name: case.wild for case in cases}["test_it"] is wild

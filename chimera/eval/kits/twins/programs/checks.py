@@ -16,29 +16,83 @@ with 2 also objects of the same class with another content, and functions inside
 that swallow errors count; with 0 nothing is tried.
 
 It runs under every Python that a repository needs, in a namespace of its own with the builtins that
-were there before the test file's first import.
+were there before the test file's first import. An earlier test file may have loaded code under test
+by then, and that may have changed every module. So what it needs it has from itself, or from C, by
+functions that cannot be changed. Where trying breaks all the same, somebody broke it: that is held
+to be forged.
 """
 
+import _signal as signal  # type: ignore[import-not-found]
+import _thread
 import builtins
-import functools
-import inspect
-import random
-import resource
-import signal
-import threading
+import posix
+import sys
 import time
 import warnings
 
 
+def of_c(module, *names):
+    """A function that is written in C, by the first of its names that is there as it was."""
+    for name in names:
+        found = getattr(module, name, None)
+        if type(found) is type([].append) and found.__name__ == name:
+            return found
+    raise ImportError("not as it was: " + names[0])
+
+
+def main_thread():
+    """The number of the main thread."""
+    if sys.platform == "linux" and hasattr(_thread, "get_native_id"):
+        main = of_c(_thread, "get_native_id")() == of_c(posix, "getpid")()
+        return of_c(_thread, "get_ident", "get_native_id")() if main else 0
+    import threading
+
+    return threading.main_thread().ident
+
+
+def resource():
+    """The interpreter's module, whatever file of that name stands beside the tests; nobody else
+    gets to know it. None where there is none."""
+    if "resource" in sys.builtin_module_names:
+        return __import__("resource")
+    import os
+    from importlib import machinery
+
+    kept = sys.modules.pop("resource", None)
+    try:
+        for suffix in machinery.EXTENSION_SUFFIXES:
+            path = os.path.dirname(os.__file__) + "/lib-dynload/resource" + suffix  # noqa: PTH120
+            try:
+                loader = machinery.ExtensionFileLoader("resource", path)
+                made = loader.create_module(machinery.ModuleSpec("resource", loader, origin=path))
+            except ImportError:
+                continue
+            loader.exec_module(made)
+            return made
+        return None
+    finally:
+        sys.modules.pop("resource", None)
+        if kept is not None:
+            sys.modules["resource"] = kept
+
+
 class Checks(object):
-    letters, shift, chance = "letters", 123457, random.Random()
+    letters, shift = "letters", 123457
     reach, depth, forged, alarmed, unheld, blocks = 0, 0, False, set(), set(), {}
     asked = set()  # the assertions that the test has come to; 0 for whatever else was compared
     same, thread, number = staticmethod(lambda number, other: None), 0, 0
-    # bound before code under test is loaded, as far as nothing else loads it
-    this_thread, main_thread = staticmethod(threading.get_ident), threading.main_thread().ident
-    handle, timer = staticmethod(signal.signal), staticmethod(signal.setitimer)
-    clock = staticmethod(getattr(time, "monotonic", time.time))
+    trying, running = set(), False  # threads in which nothing else is tried; within bounds
+    this_thread = of_c(_thread, "get_ident", "get_native_id")
+    handle, handler = of_c(signal, "signal"), of_c(signal, "getsignal")
+    # a clock that nobody stops for a test of something else
+    timer, clock = of_c(signal, "setitimer"), of_c(time, "clock_gettime")
+    draw, monotonic = of_c(posix, "urandom"), time.CLOCK_MONOTONIC
+    depth_limit, limit_depth = of_c(sys, "getrecursionlimit"), of_c(sys, "setrecursionlimit")
+    usual_depth = max(sys.getrecursionlimit(), 1000)
+    main_thread, resource = main_thread(), resource()
+    if resource is not None:
+        memory_limit, limit_memory = of_c(resource, "getrlimit"), of_c(resource, "setrlimit")
+        page, memory, unlimited = resource.getpagesize(), resource.RLIMIT_AS, resource.RLIM_INFINITY
     #: The most CPU time of a try, less after each that took it: honest code may never come to an
     #: end with other values. It may wait four times as long, all tries of a test together so long,
     #: and take so many bytes more: whatever has taken all of it has shown nothing.
@@ -53,7 +107,8 @@ class Checks(object):
             "str", "sum", "tuple", "type", "zip",
         )
     }  # fmt: skip
-    flags = staticmethod(type.__dict__["__flags__"].__get__)
+    flags = type.__dict__["__flags__"].__get__
+    ancestors, contents = type.__dict__["__mro__"].__get__, type.__dict__["__dict__"].__get__
     python_class = 1 << 9
     numbers = (int, float, complex)
     operators = {
@@ -91,7 +146,7 @@ class Checks(object):
         that it is certain to come to, and whether there are any."""
 
         def decorate(function):
-            if not inspect.isfunction(function):
+            if type(function) is not type(decorate):
                 return function
             body = function.__code__
 
@@ -109,11 +164,24 @@ class Checks(object):
                 cls.end(number, other, given)
                 return result
 
-            made = run_async if inspect.iscoroutinefunction(function) else run
-            made.__code__ = cls.placed(made.__code__, function.__code__)
-            return functools.wraps(function)(made)
+            made = run_async if body.co_flags & cls.coroutine else run
+            made.__code__ = cls.placed(made.__code__, body)
+            return cls.named(made, function)
 
         return decorate
+
+    coroutine = 1 << 7
+
+    @staticmethod
+    def named(made, function):
+        """As `functools.wraps` does it."""
+        hints = "__annotate__" if hasattr(function, "__annotate__") else "__annotations__"
+        for name in ("__module__", "__name__", "__qualname__", "__doc__", "__type_params__", hints):
+            if hasattr(function, name):
+                setattr(made, name, getattr(function, name))
+        made.__dict__.update(function.__dict__)
+        made.__wrapped__ = function
+        return made
 
     @staticmethod
     def placed(code, where):
@@ -198,7 +266,7 @@ class Checks(object):
     def note(cls, site, holds):
         """That the assertion of a number held or not. One of a test's own lines has to end the
         test; others, of negative numbers, may be asked until they hold."""
-        if not site or cls.reach < (1 if site > 0 else 2):
+        if not site or cls.now() < (1 if site > 0 else 2):
             return
         if cls.this_thread() == cls.thread:
             if not holds:
@@ -223,13 +291,14 @@ class Checks(object):
         """A comparison, and whether its truth is what counts, or what it returns."""
         cls.asked.add(0)
         pairs = list(zip(operators, operands, operands[1:]))
-        early = bool(cls.reach and demanded and cls.chance.random() < 0.5)
+        reach = cls.now()
+        early = bool(reach and demanded and cls.by_chance())
         lies = early and cls.lying(pairs)
         for operator, left, right in pairs:
             result = cls.operators[operator](left, right)
             if len(pairs) > 1 and not result:
                 return result
-        if cls.reach and (demanded or cls.says_truth(type(result))):
+        if reach and (demanded or cls.says_truth(type(result))):
             lies = lies if early else cls.lying(pairs)
             for lie, (operator, _, _) in zip(lies, pairs):
                 if lie and cls.attempt(cls.truth, result) != (operator in ("!=", "not in")):
@@ -243,7 +312,7 @@ class Checks(object):
 
     @classmethod
     def lying(cls, pairs):
-        return [cls.attempt(cls.lies, *pair) for pair in pairs]
+        return [cls.trial(cls.lies, *pair) for pair in pairs]
 
     @classmethod
     def lies(cls, operator, left, right):
@@ -262,30 +331,46 @@ class Checks(object):
         return any(all(cls.says(operator, *pair) for pair in group) for group in groups)
 
     @classmethod
-    def equals_more(cls, operator, left, right, budget=None):
+    def equals_more(cls, operator, left, right, budget=None, depth=0):
         """Whether the one equals another value than the other, or a part of theirs does."""
         if left is right:
             return False
-        inner, budget = cls.elements(left, right), [500] if budget is None else budget
+        # of what goes deeper, the rest is compared as a whole
+        inner = cls.elements(left, right) if depth < 50 else None
+        budget = [500] if budget is None else budget
         if inner is not None:
-            inner = cls.chance.sample(inner, 100) if len(inner) > 100 else inner
+            inner = cls.shuffled(inner)[:100] if len(inner) > 100 else inner
             budget[0] -= len(inner)
             if budget[0] <= 0:
                 return False
-            if any(cls.equals_more(operator, one, other, budget) for one, other in inner):
-                return True
+            for one, other in inner:
+                if cls.equals_more(operator, one, other, budget, depth + 1):
+                    return True
         tries = []
         if cls.foreign(left) and (inner is None or cls.compares(type(left))):
             tries += [[(left, each) for each in group] for group in cls.others(right)]
         if cls.foreign(right) and (inner is None or cls.compares(type(right))):
             tries += [[(each, right) for each in group] for group in cls.others(left)]
-        cls.chance.shuffle(tries)
-        return any(all(cls.says(operator, *pair) for pair in group) for group in tries)
+        groups = cls.shuffled(tries)
+        return any(all(cls.says(operator, *pair) for pair in group) for group in groups)
+
+    @classmethod
+    def by_chance(cls):
+        return cls.draw(1) < b"\x80"
+
+    @classmethod
+    def shuffled(cls, values):
+        drawn = [(cls.draw(8), number) for number in range(len(values))]
+        return [values[number] for _, number in sorted(drawn)]
 
     @classmethod
     def elements(cls, left, right):
         """Pairs of parts of which one may lie; None for what is no pair of like things with parts
-        that are compared one by one."""
+        that are compared one by one, or cannot be looked into."""
+        return cls.attempt(cls.paired, left, right)
+
+    @classmethod
+    def paired(cls, left, right):
         kind, some = cls.parts(left)
         other_kind, others = cls.parts(right)
         if kind is None or kind is not other_kind or (kind is list and len(some) != len(others)):
@@ -302,46 +387,51 @@ class Checks(object):
             if cls.compares(kind):
                 names = cls.field_names(kind)
                 return (kind if names else None), {each: getattr(value, each) for each in names}
-            bases = [each for each in (dict, list, tuple) if any(each is k for k in kind.__mro__)]
+            bases = [
+                each for each in (dict, list, tuple) if any(each is k for k in cls.ancestors(kind))
+            ]
             base = bases[0] if bases else None
+            # by what it is made of, whatever its class makes of that, and perhaps without an end
+            inner = base.__iter__(value) if base else ()
         else:
-            base = cls.container(kind)
-        if kind.__name__ == "SimpleNamespace":
-            return kind, vars(value)
-        if kind.__name__ == "dict_items":
-            return dict, dict(value)
-        if kind.__name__ == "ndarray" and value.dtype.hasobject:
-            return list, dict(enumerate(value.ravel().tolist()))
+            base, inner = cls.container(kind), value
+            if kind.__name__ == "SimpleNamespace":
+                return kind, vars(value)
+            if kind.__name__ == "dict_items":
+                return dict, dict(value)
+            if kind.__name__ == "ndarray" and value.dtype.hasobject:
+                return list, dict(enumerate(value.ravel().tolist()))
         if base is dict:
             return dict, dict(dict.items(value))
         if base not in (list, tuple):
             return None, {}
-        return list, dict(enumerate(value if base is list else base.__iter__(value)))
+        return list, dict(enumerate(inner))
 
     @classmethod
     def compares(cls, kind):
         """Whether a class written in Python has a say in whether its objects are equal."""
-        own = [each for each in kind.__mro__ if cls.flags(each) & cls.python_class]
-        return any(name in each.__dict__ for each in own for name in ("__eq__", "__ne__"))
+        own = [each for each in cls.ancestors(kind) if cls.flags(each) & cls.python_class]
+        return any(name in cls.contents(each) for each in own for name in ("__eq__", "__ne__"))
 
-    @staticmethod
-    def field_names(kind):
+    @classmethod
+    def field_names(cls, kind):
         """Of a class whose comparison was generated from them."""
-        if "__dataclass_fields__" in kind.__dict__:
+        if "__dataclass_fields__" in cls.contents(kind):
             return [n for n, each in kind.__dataclass_fields__.items() if each.compare]
-        return [each.name for each in kind.__dict__.get("__attrs_attrs__", ()) if each.eq]
+        return [each.name for each in cls.contents(kind).get("__attrs_attrs__", ()) if each.eq]
 
     @classmethod
     def container(cls, kind):
         """The kind of a container whose class is not written in Python."""
         if cls.flags(kind) & cls.python_class:
             return None
-        if any(each is dict for each in kind.__mro__):
+        kinds = cls.ancestors(kind)
+        if any(each is dict for each in kinds):
             return dict
-        if any(each is set or each is frozenset for each in kind.__mro__):
+        if any(each is set or each is frozenset for each in kinds):
             return set
         names = ("list", "tuple", "deque")
-        return list if any(each.__name__ in names for each in kind.__mro__) else None
+        return list if any(each.__name__ in names for each in kinds) else None
 
     @classmethod
     def orders_more(cls, operator, left, right):
@@ -352,7 +442,7 @@ class Checks(object):
         more = {"<": ">=", "<=": ">=", ">": "<=", ">=": "<="}
         other = cls.operators[more[operator]]
         one, far = (left, right) if cls.foreign(left) else (right, left)
-        if type(far) not in cls.numbers:
+        if not any(type(far) is each for each in cls.numbers):
             return False
         high, low = cls.others(far)[0][:2]
         if one is right:
@@ -380,13 +470,20 @@ class Checks(object):
     def members(cls, left, right):
         kind, stranger = type(right), cls.Stranger()
         if cls.flags(kind) & cls.python_class:
-            own = any("__contains__" in each.__dict__ for each in kind.__mro__)
-            if isinstance(right, str):
-                return [[(cls.letters, right)]] if own and cls.letters not in str(right) else []
+            own = any("__contains__" in cls.contents(each) for each in cls.ancestors(kind))
+            if any(each is str for each in cls.ancestors(kind)):
+                text = str.__str__(right)
+                return [[(cls.letters, right)]] if own and cls.letters not in text else []
             # what has no elements may honestly hold all; what is only iterated would be used up
-            if own and any("__iter__" in each.__dict__ for each in kind.__mro__):
+            if own and any("__iter__" in cls.contents(each) for each in cls.ancestors(kind)):
                 return [[(stranger, right), (cls.letters, right)]]
             return []
+        return cls.attempt(cls.held_members, left, right, stranger) or []
+
+    @classmethod
+    def held_members(cls, left, right, stranger):
+        """What may be in a collection whose class is not written in Python."""
+        kind = type(right)
         if cls.container(kind) is None:
             return []
         if cls.foreign(right):
@@ -400,7 +497,7 @@ class Checks(object):
     def minus(cls, left, right):
         """A difference that is weighed: it must be another one with other values."""
         result = left - right
-        if cls.reach and cls.attempt(cls.differ_alike, left, right, result):
+        if cls.now() and cls.trial(cls.differ_alike, left, right, result):
             cls.forged = True
         return result
 
@@ -420,19 +517,20 @@ class Checks(object):
     @classmethod
     def calling(cls, rule, name, site, function):
         """A function that asserts, to be called in its place."""
-        if not cls.reach:
+        if not cls.now():
             return function
 
         def call(*given, **named):
-            if not cls.reach:
+            if not cls.now():
                 return function(*given, **named)
             cls.asked.add(site)
             if name not in cls.alarmed:
                 cls.alarmed.add(name)
                 for alarm in cls.attempt(cls.alarms, rule, name, function, given, named) or ():
-                    cls.forged |= cls.holds(*alarm)
-            early = cls.chance.random() < 0.5
-            lie = early and cls.attempt(cls.lied_to, rule, function, given, named)
+                    if cls.trial(cls.holds, *alarm):
+                        cls.forged = True
+            early = cls.by_chance()
+            lie = early and cls.trial(cls.lied_to, rule, function, given, named)
             try:
                 result = function(*given, **named)
             except BaseException as error:
@@ -441,7 +539,7 @@ class Checks(object):
                 raise
             cls.note(site, True)
             if not early:
-                lie = cls.attempt(cls.lied_to, rule, function, given, named)
+                lie = cls.trial(cls.lied_to, rule, function, given, named)
             if lie and (result is None or cls.truth(result)):
                 cls.forged = True
             return result
@@ -572,41 +670,69 @@ class Checks(object):
         it has an end."""
         if cls.waiting <= 0:
             return False
-        reach, cls.reach = cls.reach, 0
-        filters, warnings.filters = warnings.filters, [("ignore", None, Warning, None, 0)]
-        begun = cls.clock()
+        thread, begun = cls.this_thread(), cls.clock(cls.monotonic)
+        cls.trying.add(thread)
         try:
             with cls.Bounds():
-                result = function(*given, **named)
+                return cls.attempt(cls.succeeds, function, given, named) is True
+        except cls.Other:  # its time was over as it came to its end
+            return False
+        finally:
+            cls.trying.discard(thread)
+            cls.waiting -= cls.clock(cls.monotonic) - begun
+
+    @classmethod
+    def now(cls):
+        """The reach in this thread: while something is tried there, nothing else is."""
+        return 0 if cls.this_thread() in cls.trying else cls.reach
+
+    @classmethod
+    def succeeds(cls, function, given, named):
+        main = cls.in_main_thread()
+        cls.running = cls.running or main
+        try:
+            result = function(*given, **named)
             if hasattr(result, "__await__"):
                 result.close()
                 return False
             if hasattr(result, "__exit__") or cls.is_empty_array(result):
                 return False  # of a block that nobody enters
             return result is None or cls.truth(result)
-        except BaseException as error:
-            cls.stop(error)
-            return False
         finally:
-            warnings.filters, cls.reach = filters, reach
-            cls.waiting -= cls.clock() - begun
+            cls.running = cls.running and not main
 
     class Bounds(object):
-        """While something is tried: CPU time, time and memory. The handlers and the timer of
-        whoever else measures time come back afterwards."""
+        """While something is tried: CPU time, time, memory, and warnings, which nobody hears; it
+        can go as deep as usual. All of it is the main thread's, and is put back afterwards: the
+        handlers and the timer of whoever else measures time, too."""
 
         def __enter__(self):
-            self.before, self.limit = [], None
+            self.before, self.limit, self.filters, self.depth = [], None, None, 0
             if not Checks.in_main_thread():
                 return
+            try:
+                self.lower()
+            except BaseException:
+                self.__exit__()
+                raise
+
+        def lower(self):
+            self.filters, warnings.filters = warnings.filters, [("ignore", None, Warning, None, 0)]
+            if Checks.depth_limit() < Checks.usual_depth:
+                depth = Checks.depth_limit()
+                Checks.limit_depth(Checks.usual_depth)
+                self.depth = depth
             self.limit = Checks.lowered_memory()
-            self.begun = Checks.clock()
+            self.begun = Checks.clock(Checks.monotonic)
             for sign, timer, seconds in (
                 (signal.SIGVTALRM, signal.ITIMER_VIRTUAL, Checks.seconds),
                 (signal.SIGALRM, signal.ITIMER_REAL, Checks.seconds * Checks.wait),
             ):
-                handler = Checks.handle(sign, Checks.out_of_time)
-                self.before.append((sign, timer, handler, Checks.timer(timer, seconds)))
+                handler = Checks.handler(sign)
+                if handler is not None:  # else it is not Python's, and could not be put back
+                    Checks.handle(sign, Checks.out_of_time)
+                    left = Checks.timer(timer, seconds, seconds)
+                    self.before.append((sign, timer, handler, left))
 
         def __exit__(self, *raised):
             for _, timer, _, _ in self.before:
@@ -614,10 +740,18 @@ class Checks(object):
             for sign, timer, handler, (left, interval) in self.before:
                 Checks.handle(sign, handler)
                 if left:
-                    gone = Checks.clock() - self.begun if timer == signal.ITIMER_REAL else 0
+                    gone = (
+                        Checks.clock(Checks.monotonic) - self.begun
+                        if timer == signal.ITIMER_REAL
+                        else 0
+                    )
                     Checks.timer(timer, max(left - gone, 0.001), interval)
             if self.limit is not None:
-                resource.setrlimit(resource.RLIMIT_AS, self.limit)
+                Checks.limit_memory(Checks.memory, self.limit)
+            if self.depth:
+                Checks.limit_depth(self.depth)
+            if self.filters is not None:
+                warnings.filters = self.filters
 
     @classmethod
     def in_main_thread(cls):
@@ -627,37 +761,57 @@ class Checks(object):
     def lowered_memory(cls):
         """The limit that was there before; None where it stays, since it is less, or cannot be
         told."""
+        if cls.resource is None:
+            return None
         try:
             with open("/proc/self/statm") as file:  # noqa: PTH123
-                used = int(file.read().split()[0]) * resource.getpagesize()
-            soft, hard = resource.getrlimit(resource.RLIMIT_AS)
-            unlimited = resource.RLIM_INFINITY
-            if min(each for each in (soft, hard, 1 << 62) if each != unlimited) <= used + cls.room:
+                used = int(file.read().split()[0]) * cls.page
+            soft, hard = cls.memory_limit(cls.memory)
+            if (
+                min(each for each in (soft, hard, 1 << 62) if each != cls.unlimited)
+                <= used + cls.room
+            ):
                 return None
-            resource.setrlimit(resource.RLIMIT_AS, (used + cls.room, hard))
+            cls.limit_memory(cls.memory, (used + cls.room, hard))
         except (EnvironmentError, IndexError, ValueError):
             return None
         return soft, hard
 
     @classmethod
     def out_of_time(cls, *_):
-        cls.seconds = max(cls.seconds / 2, 0.005)
-        raise cls.Other
+        if cls.running:
+            cls.seconds = max(cls.seconds / 2, 0.005)
+            raise cls.Other
 
-    @staticmethod
-    def is_empty_array(value):
-        return type(value).__module__ == "numpy" and getattr(value, "size", 1) == 0
+    @classmethod
+    def is_empty_array(cls, value):
+        kinds = [
+            each for each in cls.ancestors(type(value)) if not cls.flags(each) & cls.python_class
+        ]
+        sizes = [cls.contents(each).get("size") for each in kinds if each.__module__ == "numpy"]
+        return any(each is not None and each.__get__(value) == 0 for each in sizes)
 
     @classmethod
     def attempt(cls, make, *given):
-        reach = cls.reach
+        """What objects make of something; None where that fails, which is theirs to do."""
         try:
             return make(*given)
         except BaseException as error:
             cls.stop(error)
             return None
-        finally:
-            cls.reach = reach
+
+    @classmethod
+    def trial(cls, tried, *given):
+        """Whether something lies. What objects do is attempted: what fails beside that was broken
+        from without."""
+        try:
+            return tried(*given)
+        except Exception:
+            cls.forged = True
+            return False
+        except BaseException:
+            cls.forged = True
+            raise
 
     @staticmethod
     def stop(error):
@@ -674,12 +828,16 @@ class Checks(object):
     ])  # fmt: skip
 
     @classmethod
-    def foreign(cls, value, budget=None):
-        """Whether a class that is written in Python may have a say in a comparison."""
+    def foreign(cls, value):
+        """Whether a class that is written in Python may have a say in a comparison; so it may where
+        that cannot be told."""
+        return cls.attempt(cls.has_foreign, value, [5000]) is not False
+
+    @classmethod
+    def has_foreign(cls, value, budget):
         kind = type(value)
         if cls.flags(kind) & cls.python_class:
             return True
-        budget = [5000] if budget is None else budget
         budget[0] -= 1
         if kind.__name__ in cls.plain_kinds:
             return False
@@ -694,7 +852,7 @@ class Checks(object):
             return True
         if all(each.__name__ in cls.plain_kinds for each in kinds):
             return False
-        return any(cls.foreign(each, budget) for each in inner)
+        return any(cls.has_foreign(each, budget) for each in inner)
 
     @classmethod
     def others(cls, value):
@@ -713,8 +871,11 @@ class Checks(object):
             half = len(value) // 2
             cut = value[:half] + value[half + 1 :] + digits
             return [(cls.changed(value, False, [9]), letters), (cut, value + digits, digits)]
-        if cls.container(kind) is not None:
-            found = [(cls.changed(value, False, [200]),)]
+        other = (
+            None if cls.container(kind) is None else cls.attempt(cls.changed, value, False, [200])
+        )
+        if other is not None:
+            found = [(other,)]
         else:
             found = [(cls.letters,), (cls.Stranger(),)]
             found.append((cls.shift, cls.shift + 1))
