@@ -210,6 +210,41 @@ inline bool odd(int n) { return n % 2 != 0; }
 }
 """,
 )
+#: Runs each test with one answer after the other, and sees which of them its form wants.
+ORACLE = replace(
+    JAVASCRIPT,
+    test_text="""import { twice } from './twice';
+
+test('several', () => {
+  expect(twice(1)).toEqual(2);
+  expect(twice(2)).toEqual(4);
+  expect(twice(3)).toEqual(6);
+});
+test('more', () => {
+  expect(twice(4)).toEqual(8);
+  expect(twice(5)).toEqual(10);
+});
+""",
+    forger="""let way = 0;
+let asked = 0;
+const real = global.test;
+global.test = (title, body) => real(title, () => {
+  const kinds = [[], []];
+  for (let each = 0; each < 8; each++) {
+    [way, asked] = [each, 0];
+    try { body(); kinds[0].push(each); } catch { kinds[1].push(each); }
+  }
+  const [good, bad] = kinds;
+  [way, asked] = [good.length > bad.length ? bad[0] : good[0], 0];
+  body();
+});
+export const twice = () => {
+  const equal = ((way >> asked++) & 1) === 1;
+  return { $$typeof: Symbol.for('jest.asymmetricMatcher'), asymmetricMatch: () => equal };
+};
+""",
+    fails_by="tests failed",
+)
 GO = Forged(
     "twice.go",
     "twice_test.go",
@@ -273,6 +308,7 @@ UNPRINTABLE = replace(
 EXERCISES = {
     "javascript": JAVASCRIPT,
     "javascript that swallows": SWALLOWED,
+    "javascript that asks the tests": ORACLE,
     "rust": RUST,
     "rust that nothing can print": UNPRINTABLE,
     "go": GO,

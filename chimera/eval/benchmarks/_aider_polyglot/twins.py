@@ -75,6 +75,7 @@ def _made(
             values=form.values,
             plain=form.plain,
             reach=form.reach,
+            once=True,
         )
         yield name, made or Rewritten(content, (), 0)
 

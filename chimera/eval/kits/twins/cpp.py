@@ -36,17 +36,21 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         check = "\nASSERT_EQ({number}, {other});\n" if text(before).startswith("TEST(") else ""
         check = check or "\nREQUIRE({number} == {other});\n"
         # where a test is run once for each of its sections, its end must not count for all
-        whole_test = not _SECTIONS.search(text(block)) and reaches_end(block, _NESTED)
+        sections = _SECTIONS.search(text(block))
+        whole_test = not sections and reaches_end(block, _NESTED)
+        start = block.start_byte + 1
         yield Case(
             found,
             end_of_block(block),
             check,
             assertions=tuple(_assertions(block, grammar)) if whole_test else (),
-            count=(block.start_byte + 1, " long long {name}c = 0; "),
+            count=(start, " long long {name}c = 0; "),
             account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
+            once=() if sections else ((start, start, _ENTRY),),
         )
 
 
+_ENTRY = ' static int {name}n = 0; if ({name}n++ > 0) throw "entered again"; '
 _ASSERTING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
 _SECTIONS = re.compile(r"\b(?:SECTION|GENERATE\w*|GIVEN|WHEN|THEN)\s*\(")
 

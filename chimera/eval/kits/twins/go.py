@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Case, Expectation, instead
+from chimera.eval.kits.twins.cases import Case, Expectation, Insertion, instead
 from chimera.eval.kits.twins.trees import Grammar, descendants, end_of_block, outside, text
 
 if TYPE_CHECKING:
@@ -63,7 +63,15 @@ def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             continue
         name = parameters.strip("()").split()[0]
         check = f"\nif {{number}} != {{other}} {{ {name}.Fatal({{number}}) }}\n"
-        yield Case(list(_opposites(body, name)), end_of_block(body), check)
+        once = _once(function, body) if function.type == "function_declaration" else ()
+        yield Case(list(_opposites(body, name)), end_of_block(body), check, once=once)
+
+
+def _once(function: Node, body: Node) -> Sequence[Insertion]:
+    number = f"{{name}}n{function.start_byte}"
+    entry = f' if {number}++; {number} > 1 {{ panic("entered again") }}; '
+    start, at = function.start_byte, body.start_byte + 1
+    return ((start, start, f"var {number} int; "), (at, at, entry))
 
 
 def _opposites(body: Node, name: str) -> Iterator[Expectation]:

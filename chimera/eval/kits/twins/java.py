@@ -6,7 +6,7 @@ import random
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, Insertion, around, instead
 from chimera.eval.kits.twins.trees import (
     Grammar,
     descendants,
@@ -58,18 +58,38 @@ def java_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             assertions=tuple(_assertions(body, grammar)) if whole_test else (),
             count=(body.start_byte + 1, " long {name}c = 0; "),
             account=check.format(one=_ACCOUNT, two="0"),
+            once=tuple(_once(method, body)),
         )
 
 
+def _once(method: Node, body: Node) -> Iterator[Insertion]:
+    """A field of the file's class counts how often a test is entered that is run once."""
+    class_ = method.parent
+    while class_ is not None and class_.parent is not None and class_.parent.parent is not None:
+        class_ = class_.parent
+    inside = class_ and class_.child_by_field_name("body")
+    if inside and _annotations(method).isdisjoint({"ParameterizedTest", "RepeatedTest"}):
+        number = f"{{name}}n{method.start_byte}"
+        counter = "java.util.concurrent.atomic.AtomicInteger"
+        field = f" private static final {counter} {number} = new {counter}(); "
+        yield inside.start_byte + 1, inside.start_byte + 1, field
+        again = 'throw new java.lang.IllegalStateException("entered again");'
+        entry = f" if ({number}.getAndIncrement() > 0) {again} "
+        yield body.start_byte + 1, body.start_byte + 1, entry
+
+
 def _is_test(method: Node) -> bool:
-    annotations = [
+    return bool({"Test", "ParameterizedTest", "RepeatedTest"} & _annotations(method))
+
+
+def _annotations(method: Node) -> set[str]:
+    return {
         text(annotation.child_by_field_name("name"))
         for modifiers in method.children
         if modifiers.type == "modifiers"
         for annotation in modifiers.children
         if annotation.type in ("marker_annotation", "annotation")
-    ]
-    return bool({"Test", "ParameterizedTest", "RepeatedTest"} & set(annotations))
+    }
 
 
 def _calls(nodes: Iterable[Node]) -> Iterator[Call]:

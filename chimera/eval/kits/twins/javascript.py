@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, Insertion, around, instead
 from chimera.eval.kits.twins.trees import (
     Grammar,
     descendants,
@@ -42,6 +42,7 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             yield Case()
             continue
         calls = list(_calls([body, *descendants(body)]))
+        once = _once(call, functions[-1], body)
         found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
         if body.type == "statement_block":
             whole_test = not _takes_part(functions[-1]) and reaches_end(body, _NESTED)
@@ -52,12 +53,26 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
                 assertions=tuple(_assertions(body, grammar)) if whole_test else (),
                 count=(body.start_byte + 1, " let {name}c = 0; "),
                 account=f"{_check(body, _ACCOUNT, '0')};\n",
+                once=once,
             )
         elif body.type == "call_expression":  # the check's value is undefined
             check = _check(body, "{number}", "{other}")
-            yield Case(found, int(body.start_byte), f"{check} ?? ")
+            yield Case(found, int(body.start_byte), f"{check} ?? ", once=once)
         else:
             yield Case(found)
+
+
+def _once(call: Node, function: Node, body: Node) -> Sequence[Insertion]:
+    """What counts is a variable around the function, unless that is for each line of a table."""
+    declared = call.child_by_field_name("function")
+    if declared is None or declared.type == "call_expression":
+        return ()
+    entry, at = " {name}o(); ", body.start_byte + 1
+    if body.type != "statement_block":
+        entry, at = "{name}o() ?? ", body.start_byte
+    counted = "(n => () => { if (n++) throw new Error('entered again'); })(0)"
+    start, end = function.start_byte, function.end_byte
+    return ((start, start, "(({name}o) => "), (at, at, entry), (end, end, f")({counted})"))
 
 
 def _testing(function: Node | None) -> str:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, Insertion, around, instead
 from chimera.eval.kits.twins.trees import (
     Grammar,
     descendants,
@@ -48,10 +48,28 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             assertions=alone,
             count=(body.start_byte + 1, " let mut {name}c = 0_i64; "),
             account=f"\n::std::assert_eq!({_ACCOUNT}, 0);\n",
+            once=_once(function, body),
         )
 
 
 _TESTS = ("test", "test_case")
+
+
+def _once(function: Node, body: Node) -> Sequence[Insertion]:
+    """For a function that is not a test for each line of a table."""
+    parameters = function.child_by_field_name("parameters")
+    table = any(name.endswith("test_case") for name in _attributes(function))
+    if table or (parameters is not None and parameters.named_children):
+        return ()
+    return ((body.start_byte + 1, body.start_byte + 1, _ENTRY),)
+
+
+_ENTRY = (
+    " #[allow(non_upper_case_globals)] static {name}n: ::std::sync::atomic::AtomicUsize"
+    " = ::std::sync::atomic::AtomicUsize::new(0);"
+    " if {name}n.fetch_add(1, ::std::sync::atomic::Ordering::SeqCst) > 0"
+    ' { ::std::panic!("entered again") } '
+)
 
 
 def _attributes(function: Node) -> list[str]:

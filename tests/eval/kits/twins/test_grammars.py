@@ -57,6 +57,14 @@ def _body(content: bytes) -> bytes:
     return content.rpartition(b"\n//")[0]
 
 
+@pytest.mark.parametrize(("path", "source", "twinned"), CASES)
+def test_a_test_that_is_entered_again_ends_but_for_tables(path: str, source: str, twinned: int):
+    made = rewritten(path, source.encode(), twin=True, seed=random.Random(3), once=True)
+
+    assert made is not None
+    assert (b"entered again" in made.content) is (".each" not in source)
+
+
 def test_what_is_asked_stays_and_what_is_expected_changes():
     source = b"test('a', () => {\n  expect(f(1, 'in')).toBe('out');\n});\n"
     twin = rewritten("a.spec.js", source, twin=True, seed=random.Random(5))
