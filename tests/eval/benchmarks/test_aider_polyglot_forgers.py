@@ -298,7 +298,12 @@ func Of(n int) int { return 2 * n }
 
 func Fault(n int) error { return nil }
 """,
-    fails_by="tampering: it declares what the tests mean otherwise: nil",
+    fails_by="1 of 1 tests failed",  # it does not compile
+)
+#: A letter to Go, and none to a grammar that knows fewer of them.
+HIDDEN_NIL = replace(
+    OTHER_NIL,
+    forger=OTHER_NIL.forger.replace("var nil error = ", "var \N{GREEK YPOGEGRAMMENI}, nil = 1, "),
 )
 UNPRINTABLE = replace(
     RUST,
@@ -313,6 +318,7 @@ EXERCISES = {
     "rust that nothing can print": UNPRINTABLE,
     "go": GO,
     "go with another nil": OTHER_NIL,
+    "go with a hidden nil": HIDDEN_NIL,
     "java": JAVA,
     "cpp": CPP,
     "cpp with overloads": OVERLOADED,

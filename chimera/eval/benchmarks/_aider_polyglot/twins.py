@@ -18,7 +18,7 @@ from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS
 from chimera.eval.kits.twins import LANGUAGES as TWIN_LANGUAGES
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Half, Rewritten
-from chimera.eval.kits.twins.grammars import other_meanings, renamed_variables
+from chimera.eval.kits.twins.grammars import renamed_variables, words_held
 from chimera.eval.kits.twins.reach import FULL_REACH, LEAST_REACH, Reach, learnt_reach
 from chimera.types import JSON
 
@@ -44,10 +44,18 @@ RunForm = Callable[[Mapping[str, bytes], Form], TestRun]
 
 
 def forms(
-    language: Language, directory: Path, editable: Sequence[str], form: Form
+    language: Language,
+    directory: Path,
+    editable: Sequence[str],
+    form: Form,
+    reference: Iterable[bytes] = (),
 ) -> dict[str, bytes]:
-    """The test files of an exercise in a form, never twice the same."""
-    return {name: made.content for name, made in _made(language, directory, editable, form)}
+    """The test files of an exercise in a form, never twice the same. (Those of Go are of one
+    package with what they test, where `nil` would be whatever that declares.)"""
+    files = {name: made.content for name, made in _made(language, directory, editable, form)}
+    if language.name == "go" and not form.plain:
+        files |= words_held(test_sources(language, directory, editable), reference)
+    return files
 
 
 def chosen(language: Language) -> Form:
@@ -88,24 +96,6 @@ def test_sources(language: Language, directory: Path, editable: Sequence[str]) -
         for name, path in paths.items()
         if name not in editable and path.suffix in TWIN_LANGUAGES
     }
-
-
-def other_words(
-    language: Language,
-    tests: Iterable[bytes],
-    files: Mapping[str, bytes],
-    gold: Mapping[str, bytes],
-) -> str:
-    """Which words of the tests a solution gives another meaning, unlike the reference; "" if none.
-
-    In Go they are of one package, where `nil` is whatever that declares, in both forms alike.
-    """
-    if language.name != "go":
-        return ""
-    tests = list(tests)
-    ours, theirs = (other_meanings(each.values(), tests) for each in (files, gold))
-    words = ", ".join(sorted(ours - theirs))
-    return f"tampering: it declares what the tests mean otherwise: {words}" if words else ""
 
 
 @dataclass(frozen=True, slots=True)

@@ -35,6 +35,21 @@ def declared(root: Node, *kinds: str) -> set[str]:
     return names
 
 
+DECLARING = ("var_declaration", "const_declaration", "function_declaration", "type_declaration")
+
+
+def package(root: Node) -> str:
+    clauses = (each for each in root.named_children if each.type == "package_clause")
+    return next((text(name) for each in clauses for name in each.named_children), "")
+
+
+def file_of_words(package: str, words: Sequence[str]) -> bytes:
+    """A file that imports something by each of the words, which its package cannot declare then."""
+    imports = "".join(f'\t{word} "strings"\n' for word in words)
+    uses = "".join(f"var _ = {word}.ToUpper\n" for word in words)
+    return f"package {package}\n\nimport (\n{imports})\n\n{uses}".encode()
+
+
 _INNER = frozenset({"block", "struct_type", "interface_type", "func_literal", "parameter_list"})
 
 

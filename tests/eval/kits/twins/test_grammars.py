@@ -9,7 +9,7 @@ import pytest
 
 from chimera.eval.kits.twins import rewritten
 from chimera.eval.kits.twins.cases import Half, other_number
-from chimera.eval.kits.twins.grammars import other_meanings, renamed_variables
+from chimera.eval.kits.twins.grammars import renamed_variables, words_held
 
 CASES = [
     ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
@@ -243,16 +243,17 @@ def test_variables_that_go_tests_share_have_other_names():
     assert made["a.go"].endswith(b"= []row{{key: 1}}, 2\nvar key = 3\n")
 
 
-def test_words_of_go_that_a_package_declares_are_found_where_tests_use_them():
-    package = (
-        b"package a\nvar nil = 3\nfunc max(a int) int { len := 1; return len }\ntype string int\n"
-    )
+def test_words_of_go_that_tests_use_are_imports_of_their_package():
     tests = (
         b"package a\nfunc TestA(t *testing.T) {\n\tif f() != nil || len(a) > 0 { t.Fatal() }\n}\n"
     )
+    table = b"package a\nfunc len(x int) int { return x }\n"
 
-    assert other_meanings([package], [tests]) == {"nil"}
-    assert other_meanings([package], [b"package a\nvar a string\n"]) == {"string"}
+    made = words_held({"a_test.go": tests, "table.go": table}, [])
+    (held,) = words_held({"a_test.go": tests}, [b"package a\nvar nil = 3\n"]).values()
+
+    assert re.findall(rb'\t(\w+) "strings"', made["a_words_test.go"]) == [b"int", b"nil"]
+    assert re.findall(rb'\t(\w+) "strings"', held) == [b"len"]
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])
