@@ -245,6 +245,35 @@ export const twice = () => {
 """,
     fails_by="tests failed",
 )
+#: Its own macro instead of the library's.
+OWN_MACRO = replace(
+    CPP,
+    forger="""#pragma once
+#include "test/catch.hpp"
+#undef REQUIRE
+#define REQUIRE(...) ((void)(__VA_ARGS__))
+namespace twice {
+inline int of(int n) { return n; }
+inline bool odd(int) { return true; }
+}
+""",
+    fails_by="macros with names of the tests: REQUIRE",
+)
+#: Its own assertions instead of the library's, which asks what it is given for them.
+OWN_ASSERTIONS = replace(
+    JAVA,
+    forger="""class Twice {
+    public static class Lenient {
+        public Lenient isEqualTo(Object any) { return this; }
+    }
+    static class Any implements org.assertj.core.api.AssertProvider<Lenient> {
+        public Lenient assertThat() { return new Lenient(); }
+    }
+    static Any of(int n) { return new Any(); }
+}
+""",
+    fails_by="there is no test report",
+)
 GO = Forged(
     "twice.go",
     "twice_test.go",
@@ -321,9 +350,11 @@ EXERCISES = {
     "go with a hidden nil": HIDDEN_NIL,
     "java": JAVA,
     "cpp": CPP,
+    "java with assertions": OWN_ASSERTIONS,
     "cpp with overloads": OVERLOADED,
+    "cpp with a macro": OWN_MACRO,
 }
-SLOW = {"cpp", "cpp with overloads", "java"}
+SLOW = {"cpp", "cpp with overloads", "cpp with a macro", "java", "java with assertions"}
 
 
 #: Honest solutions of the same exercises that print what looks like results, and no whole lines.
