@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING
 
@@ -129,22 +128,25 @@ def _expected(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]
 
 
 def _made(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]:
-    """Another object of a class, by the first literal that it is made of: the answer's own can be
-    equal to all of its class. It is made where it is compared, whatever its making throws."""
+    """Another object of a class, as the file makes it elsewhere: the answer's own can be equal to
+    all of its class, and what it makes of anything else is for the answer to say. It is made where
+    it is compared."""
     value = value_of(text(node), body) if node.type == "identifier" else node
     if value is None or value.type != "object_creation_expression" or value.text is None:
         return
-    arguments, start, source = value.child_by_field_name("arguments"), value.start_byte, value.text
-    given = arguments.named_children if arguments is not None else []
-    found = [each for part in given for each in _expected(part, body, grammar)]
-    inside = [each for each in found if start <= each.start and each.end <= value.end_byte]
-    if inside:
-        first, begin, end = inside[0], inside[0].start - start, inside[0].end - start
-
-        def other(_: bytes, seed: random.Random) -> bytes:
-            return source[:begin] + first.other(source[begin:end], seed) + source[end:]
-
-        yield Expectation(node.start_byte, node.end_byte, other)
+    root = body
+    while root.parent is not None:
+        root = root.parent
+    type_ = text(value.child_by_field_name("type"))
+    others = {
+        each.text or b""
+        for each in descendants(root)
+        if each.type == value.type
+        and text(each.child_by_field_name("type")) == type_
+        and not any(n.type == "identifier" and text(n)[:1].islower() for n in descendants(each))
+    }
+    if found := sorted(others - {value.text}):
+        yield Expectation(node.start_byte, node.end_byte, lambda _, seed: seed.choice(found))
 
 
 def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:

@@ -2,10 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, Insertion, around, instead
+from chimera.eval.kits.twins.cases import (
+    Assertion,
+    Case,
+    Expectation,
+    Insertion,
+    Other,
+    around,
+    instead,
+)
 from chimera.eval.kits.twins.trees import (
     Grammar,
     descendants,
@@ -23,12 +32,41 @@ if TYPE_CHECKING:
 Macro = tuple["Node", "Node"]
 
 
+@dataclass(frozen=True, slots=True)
+class Known:
+    """What a file's tests share: the names of its functions, and, by where a text is that is given
+    to a function, the others that the file gives to the same one."""
+
+    helpers: frozenset[str]
+    others: Mapping[int, Sequence[bytes]]
+
+    @classmethod
+    def of(cls, root: Node) -> Known:
+        nodes = list(descendants(root))
+        functions = (each for each in nodes if each.type == "function_item")
+        named = (f.child_by_field_name("name") for f in functions if not _attributes(f))
+        given = {n: key for n in nodes if n.type == "string_literal" if (key := _given_to(n))}
+        texts: dict[tuple[str, int], set[bytes]] = {}
+        for node, key in given.items():
+            texts.setdefault(key, set()).add(node.text or b"")
+        others = {n.start_byte: sorted(texts[key] - {n.text or b""}) for n, key in given.items()}
+        return cls(frozenset(map(text, named)), others)
+
+
+def _given_to(node: Node) -> tuple[str, int] | None:
+    """The function that it is given to, and as which argument."""
+    arguments = node.parent
+    if arguments is not None and arguments.type == "reference_expression":
+        arguments = arguments.parent
+    function = arguments and arguments.prev_sibling
+    if arguments is None or function is None or not function.is_named:
+        return None
+    before = (each for each in arguments.children if each.end_byte <= node.start_byte)
+    return text(function).rpartition("::")[2], sum(each.type == "," for each in before)
+
+
 def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
-    helpers = frozenset(
-        text(each.child_by_field_name("name"))
-        for each in descendants(root)
-        if each.type == "function_item" and not _attributes(each)
-    )
+    known = Known.of(root)
     for function in descendants(root):
         body = function.child_by_field_name("body")
         if function.type != "function_item" or body is None:
@@ -37,10 +75,10 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             continue
         panics = list(_panics(function))
         macros = list(_macros(descendants(body)))
-        found = panics or list(_expected(macros, body, grammar, helpers))
+        found = panics or list(_expected(macros, body, grammar, known))
         returns = function.child_by_field_name("return_type") is not None
         whole_test = not panics and not returns and reaches_end(body, _NESTED)
-        alone = tuple(_assertions(body, grammar, helpers)) if whole_test else ()
+        alone = tuple(_assertions(body, grammar, known)) if whole_test else ()
         yield Case(
             found,
             _before_value(body, alone),
@@ -112,13 +150,13 @@ def _macros(nodes: Iterable[Node]) -> Iterator[Macro]:
 
 
 def _expected(
-    macros: Sequence[Macro], body: Node, grammar: Grammar, helpers: frozenset[str]
+    macros: Sequence[Macro], body: Node, grammar: Grammar, known: Known
 ) -> Sequence[Expectation]:
     """What assertions expect, else what of that is a text inside, since a value of its own type can
     be equal to whatever it is asked about; else their opposites."""
     return (
         list(_expectations(macros, body, grammar))
-        or list(_made(macros, body, grammar, helpers))
+        or list(_made(macros, body, grammar, known))
         or list(_opposites(macros))
     )
 
@@ -132,15 +170,20 @@ def _expectations(macros: Iterable[Macro], body: Node, grammar: Grammar) -> Iter
 
 
 def _made(
-    macros: Iterable[Macro], body: Node, grammar: Grammar, helpers: frozenset[str]
+    macros: Iterable[Macro], body: Node, grammar: Grammar, known: Known
 ) -> Iterator[Expectation]:
-    """The texts that functions of the file, or constructors, make a second value of."""
+    """The texts that functions of the file, or constructors, make a second value of. Others are
+    those that the file gives them elsewhere: what they make of any other is for the answer to
+    say."""
     for tokens in _equalities(macros):
-        found = _value(_sides(tokens)[1], body, grammar, helpers | {"new"}) or ()
-        start, source = tokens.start_byte, tokens.text or b""
-        yield from (
-            each for each in found if source[each.start - start : each.end - start][:1] == b'"'
-        )
+        found = _value(_sides(tokens)[1], body, grammar, known.helpers | {"new", "from"}) or ()
+        for each in found:
+            if others := known.others.get(each.start):
+                yield Expectation(each.start, each.end, _one_of(others))
+
+
+def _one_of(others: Sequence[bytes]) -> Other:
+    return lambda text, seed: seed.choice(others)
 
 
 def _equalities(macros: Iterable[Macro]) -> Iterator[Node]:
@@ -158,7 +201,7 @@ def _opposites(macros: Iterable[Macro]) -> Iterator[Expectation]:
             yield Expectation(name.start_byte, name.end_byte, instead(b"assert_ne"))
 
 
-def _assertions(body: Node, grammar: Grammar, helpers: frozenset[str]) -> Iterator[Assertion]:
+def _assertions(body: Node, grammar: Grammar, known: Known) -> Iterator[Assertion]:
     """Macros that are statements; the last one may be without a semicolon."""
     for macro in outside(body, _NESTED):
         statement = macro.parent
@@ -168,7 +211,7 @@ def _assertions(body: Node, grammar: Grammar, helpers: frozenset[str]) -> Iterat
             statement = macro
         if statement.type not in ("expression_statement", "macro_invocation"):
             continue
-        found = _expected(list(_macros([macro])), body, grammar, helpers)
+        found = _expected(list(_macros([macro])), body, grammar, known)
         if found:
             yield around(statement.start_byte, statement.end_byte, _BEFORE, _AFTER, found)
 
@@ -241,7 +284,9 @@ def _value(
     for node in nodes:
         if node.type in ("identifier", "field_identifier"):
             name = text(node)
-            if name[:1].isupper() or name in _MAKING or name in helpers:
+            if name in helpers:
+                continue
+            if name[:1].isupper() or (name in _MAKING and not _is_constructor(node)):
                 continue
             value = None if helpers else value_of(name, body)
             inside = None if value is None else _value([value], body, grammar)
@@ -255,6 +300,16 @@ def _value(
             return None
         found += inside
     return found
+
+
+def _is_constructor(node: Node) -> bool:
+    """Whether it makes an object of a type that is not the language's."""
+    colons = node.prev_sibling
+    type_ = colons.prev_sibling if colons is not None and text(colons) == "::" else None
+    return type_ is not None and text(type_).partition("<")[0] not in _STANDARD
+
+
+_STANDARD = frozenset({"String", "Vec", "HashMap", "HashSet", "BTreeMap", "BTreeSet", "VecDeque"})
 
 
 def _sides(tokens: Node) -> list[list[Node]]:

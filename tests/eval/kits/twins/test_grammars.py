@@ -74,7 +74,7 @@ def test_what_is_asked_stays_and_what_is_expected_changes():
     assert b"'out'" not in twin.content
 
 
-def test_what_a_java_test_makes_of_a_literal_changes_where_it_is_compared():
+def test_a_java_test_expects_another_object_of_those_that_the_file_makes():
     source = b"""\
 class A {
     @Test void a() {
@@ -82,29 +82,60 @@ class A {
         assertThat(f(1)).isEqualTo(made);
     }
     @Test void b() { assertEquals(new Node(), f(1)); }
+    @Test void c() { f(new Rational(x, 4)); assertThat(f(2)).isEqualTo(new Rational(2, 3)); }
 }
 """
     twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))
 
     assert twin is not None
     assert b"Rational made = new Rational(7, 6);" in twin.content
-    assert re.search(rb"isEqualTo\(new Rational\((?!7)\d+, 6\)\)", twin.content)
+    assert b"isEqualTo(new Rational(2, 3))" in twin.content
+    assert b"f(new Rational(x, 4))" in twin.content
+    assert b"isEqualTo(new Rational(7, 6))" in twin.content
     assert re.search(rb'assertEquals\("\w+", f\(1\)\)', twin.content)
 
 
-def test_what_helpers_of_a_rust_test_make_of_a_text_changes():
+def test_a_rust_test_expects_what_helpers_make_of_another_text_of_the_file():
     source = b"""\
 fn number(text: &str) -> Number { text.parse().unwrap() }
 #[test]
 fn a() {
-    assert_eq!(number("1") + number("2"), number("3"), "why");
+    assert_eq!(number("1") + number(&"2"), number("3"), "why");
     assert_eq!(other(x), x);
+}
+#[test]
+fn b() {
+    assert_eq!(f(1), Number::from("5"));
+    assert_eq!(f(1), String::from("5"));
 }
 """
     twin = rewritten("a.rs", source, twin=True, seed=random.Random(5))
 
     assert twin is not None
-    assert re.search(rb'\(number\("1"\) \+ number\("2"\), number\("3\w{5}"\)', twin.content)
+    assert re.search(rb'number\("1"\) \+ number\(&"2"\), number\("[12]"\)', twin.content)
+    assert b'assert_eq!(f(1), Number::from("5"))' in twin.content
+    assert re.search(rb'String::from\("5\w{5}"\)', twin.content)
+
+
+def test_what_constructors_are_given_stays_in_javascript_unless_they_are_its_own():
+    source = b"""\
+import { Rational, Set } from './a';
+test('a', () => {
+  const made = [new Rational(7, 6)];
+  expect(f(1)).toEqual(made);
+  expect(f(2)).toEqual(new Set([1]));
+  expect(f(3)).toEqual(new Map([[1, 2]]));
+});
+"""
+    twin = rewritten("a.spec.js", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert re.search(
+        rb"\[Object.assign\(new Rational\(7, 6\), \{ message: \"(\w+)\", \"\1\": 1 \}\)\]",
+        twin.content,
+    )
+    assert b"Object.assign(new Set([1])," in twin.content
+    assert re.search(rb"new Map\(\[\[(?!1, 2)\d+, \d+\]\]\)", twin.content)
 
 
 @pytest.mark.parametrize(
