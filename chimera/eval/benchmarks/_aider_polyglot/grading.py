@@ -24,6 +24,7 @@ from chimera.eval.benchmarks._aider_polyglot.twins import (
     control_name,
     controlled,
     forms,
+    resting_on_their_end,
 )
 from chimera.eval.kits.twins.reach import FULL_REACH
 from chimera.eval.values import Verdict
@@ -165,7 +166,9 @@ class ExerciseTests:
 
         toolchain = self.language.toolchain(self.directory)
         name = digest(control_name(self.language, self.directory, toolchain), self.command)
-        return controlled(self.reference, run, chosen(self.language), name)
+        control = controlled(self.reference, run, chosen(self.language), name)
+        at_end = resting_on_their_end(self.language, self.directory, self.editable)
+        return replace(control, at_end=at_end)
 
     def verdict_of_run(self, run: TestRun, metrics: Mapping[str, JSON]) -> Verdict:
         """What one run of the tests says, in whichever form."""

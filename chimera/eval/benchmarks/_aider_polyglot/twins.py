@@ -58,6 +58,15 @@ def forms(
     return files
 
 
+def resting_on_their_end(language: Language, directory: Path, editable: Sequence[str]) -> int:
+    """How many tests a twin changes by the check at their end alone: what they assert is not
+    understood. (Python's is the one that all tests have.)"""
+    if language.name == "python":
+        return 0
+    made = _made(language, directory, editable, Form(twin=False))
+    return sum(each.at_end for _, each in made)
+
+
 def chosen(language: Language) -> Form:
     """A twin by chance."""
     # in Go no value can equal what it is not, and few tests would meet the one that is chosen
@@ -116,6 +125,7 @@ class Control:
     reach: Reach = FULL_REACH
     fails: bool = False
     why: str = ""
+    at_end: int = 0  # tests of which the check at their end is all that differs in a twin
 
     @property
     def forms(self) -> Iterator[tuple[Form, Collection[str]]]:
@@ -129,6 +139,7 @@ class Control:
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
+        counts |= {"at_end": min(self.at_end, len(self.twinned))} if self.at_end else {}
         return {**counts, "why": self.why} if self.why else counts
 
     def missing(self, true: TestRun) -> str:

@@ -70,6 +70,8 @@ class Case:
     outer: int | None = None  # where the check stands once more
     within: str = ""  # what the one inside has instead of {within}
     wild: bool = False  # whether it expects what equals all
+    helped: bool = False  # whether such functions assert for it
+    helper: bool = False  # a function that asserts for tests
     once: Sequence[Insertion] = ()  # what ends it at once where it is entered again
 
     def changes(self, choice: str | None) -> tuple[Sequence[Expectation], bool]:
@@ -104,6 +106,7 @@ class Rewritten:
     content: bytes
     names: tuple[str, ...]
     twinned: int
+    at_end: int = 0  # tests that fail in a twin by the check at their end alone
 
     @property
     def tests(self) -> int:
@@ -182,8 +185,10 @@ def rewrite(
         edits += _checked(case, seed, words, fails=fails)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = edited(source, [*edits, *others.edits]) + nonce
-    names = tuple(case.name for case in cases)
-    return Rewritten(content, names, sum(case.twinned for case in cases))
+    tests = [case for case in cases if not case.helper]
+    at_end = sum(case.twinned and not case.expectations and not case.helped for case in tests)
+    names = tuple(case.name for case in tests)
+    return Rewritten(content, names, sum(case.twinned for case in tests), at_end)
 
 
 Edit = tuple[int, int, bytes]

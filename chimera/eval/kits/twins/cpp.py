@@ -29,9 +29,11 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         before = block.prev_sibling
         if block.type != "compound_statement" or before is None:
             continue
-        if not text(before).startswith(("TEST_CASE", "SCENARIO", "TEST(", "TEST_F(")):
-            continue
         calls = list(_calls(descendants(block)))
+        test = text(before).startswith(("TEST_CASE", "SCENARIO", "TEST(", "TEST_F("))
+        helper = before.type == "function_declarator" and bool(calls)
+        if not test and not helper:
+            continue
         found = list(_expectations(calls, block, grammar)) or list(_opposites(calls))
         check = "\nASSERT_EQ({number}, {other});\n" if text(before).startswith("TEST(") else ""
         check = check or "\nREQUIRE({number} == {other});\n"
@@ -46,12 +48,16 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             assertions=tuple(_assertions(block, grammar)) if whole_test else (),
             count=(start, " long long {name}c = 0; "),
             account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
-            once=() if sections else ((start, start, _ENTRY),),
+            once=() if sections or helper else ((start, start, _ENTRY),),
+            helper=helper,
+            name=text(before.child_by_field_name("declarator")),
         )
 
 
 _ENTRY = ' static int {name}n = 0; if ({name}n++ > 0) throw "entered again"; '
-_ASSERTING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
+_COMPARING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
+_OTHER = ("THAT", "THROWS", "THROWS_AS", "NOTHROW")
+_ASSERTING = (*_COMPARING, *(f"{kind}_{what}" for what in _OTHER for kind in ("REQUIRE", "CHECK")))
 _SECTIONS = re.compile(r"\b(?:SECTION|GENERATE\w*|GIVEN|WHEN|THEN)\s*\(")
 
 
@@ -67,7 +73,7 @@ def _expectations(calls: Iterable[Call], block: Node, grammar: Grammar) -> Itera
         comparison = _equality(call)
         for side in ("left", "right"):
             node = None if comparison is None else comparison.child_by_field_name(side)
-            if node is not None and not text(function).endswith("_FALSE"):
+            if node is not None and text(function) in ("REQUIRE", "CHECK"):
                 yield from expected(node, block, grammar)
 
 
@@ -84,6 +90,8 @@ def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
         end = function.end_byte
         if text(function).endswith("_FALSE"):
             yield Expectation(end - len("_FALSE"), end, instead(b""))
+        elif text(function) not in _COMPARING:
+            yield Expectation(end, end, instead(b"_NOT"))
         else:
             yield Expectation(end, end, instead(b"_FALSE"))
 
@@ -121,6 +129,10 @@ def head(root: Node) -> int:
     return end
 
 
+_DONE = "static_cast<void>(done);"
+_CAUGHT = "catch (__VA_ARGS__ const&)"
+_PASSED = "static_cast<void>(__VA_ARGS__); {name}r = true;"
+_THREW = "{name}r = true; static_cast<void>(__VA_ARGS__); {name}r = false;"
 #: An assertion of Catch2 is counted when it fails, whoever catches it, so that its expression is
 #: taken apart as Catch2 does it, and asked without it.
 PROLOGUE = "".join(
@@ -133,13 +145,41 @@ PROLOGUE = "".join(
         "template <typename E> auto {name}a(E const& e, int)",
         "  -> decltype(e.makeUnaryExpr().getResult()) { return e.makeUnaryExpr().getResult(); }",
         "template <typename E> bool {name}a(E const& e, long) { return e.getResult(); }",
-        "#define {name}(check, held, failed, ...) do { bool {name}r = false; try { \\",
-        "  {name}r = {name}a(Catch::Decomposer() <= __VA_ARGS__, 0) == {name}_##check; \\",
-        "  } catch (...) {} {name}c += {name}r ? held : failed; \\",
+        "#define {name}(check, held, failed, ...) do { bool {name}r = false; \\",
+        "  try { {name}_##check(__VA_ARGS__) } catch (...) {} \\",
+        "  {name}c += {name}r ? held : failed; \\",
         '  if (!{name}r) std::cerr << #check "(" #__VA_ARGS__ ")" << std::endl; } while (0)',
         *(
-            f"#define {{name}}_{check} {wanted}"
-            for check, wanted in zip(_ASSERTING, ("true", "true", "false", "false"), strict=True)
+            f"#define {{name}}_{check}(...) "
+            f"{{name}}r = {{name}}a(Catch::Decomposer() <= __VA_ARGS__, 0) == {wanted};"
+            for check, wanted in zip(_COMPARING, ("true", "true", "false", "false"), strict=True)
+        ),
+        *(
+            f"#define {{name}}_{kind}_{what} {result}"
+            for kind in ("REQUIRE", "CHECK")
+            for what, result in (
+                ("THAT(value, ...)", "{name}r = (__VA_ARGS__).match(value);"),
+                ("THAT_NOT(value, ...)", "{name}r = !(__VA_ARGS__).match(value);"),
+                ("THROWS(...)", _THREW),
+                ("THROWS_NOT(...)", _PASSED),
+                ("NOTHROW(...)", _PASSED),
+                ("NOTHROW_NOT(...)", _THREW),
+                ("THROWS_AS(done, ...)", f"try {{ {_DONE} }} {_CAUGHT} {{ {{name}}r = true; }}"),
+                (
+                    "THROWS_AS_NOT(done, ...)",
+                    f"{{name}}r = true; try {{ {_DONE} }} {_CAUGHT} {{ {{name}}r = false; }}",
+                ),
+            )
+        ),
+        *(
+            f"#define {kind}_{what} {kind}_{result}"
+            for kind in ("REQUIRE", "CHECK")
+            for what, result in (
+                ("THAT_NOT(value, ...)", "THAT(value, !(__VA_ARGS__))"),
+                ("THROWS_NOT(...)", "NOTHROW(__VA_ARGS__)"),
+                ("NOTHROW_NOT(...)", "THROWS(__VA_ARGS__)"),
+                ("THROWS_AS_NOT(done, ...)", "NOTHROW(done)"),
+            )
         ),
     )
 )

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import random
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,16 @@ def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]
     grammar = GRAMMARS[language]
     root = _parser(language).parse(source).root_node
     head = grammar.head(root)
-    return list(grammar.cases(root, grammar)), [(head, head, grammar.prologue)]
+    cases = list(grammar.cases(root, grammar))
+    if all(case.helper for case in cases):
+        return [], []
+    if helpers := "|".join(re.escape(case.name) for case in cases if case.helper):
+        called = re.compile(rf"\b(?:{helpers})\b[^;(]*\(".encode())
+        cases = [
+            replace(case, helped=called.search(source, case.count[0], case.place or 0) is not None)
+            for case in cases
+        ]
+    return cases, [(head, head, grammar.prologue)]
 
 
 def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict[str, bytes]:

@@ -71,22 +71,25 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         body = function.child_by_field_name("body")
         if function.type != "function_item" or body is None:
             continue
-        if not any(name.endswith(_TESTS) for name in _attributes(function)):
-            continue
-        panics = list(_panics(function))
+        test = any(name.endswith(_TESTS) for name in _attributes(function))
         macros = list(_macros(descendants(body)))
+        panics = list(_panics(function))
         found = panics or list(_expected(macros, body, grammar, known))
+        if not test and not found:
+            continue
         returns = function.child_by_field_name("return_type") is not None
         whole_test = not panics and not returns and reaches_end(body, _NESTED)
         alone = tuple(_assertions(body, grammar, known)) if whole_test else ()
         yield Case(
             found,
-            _before_value(body, alone),
+            _before_value(body, alone) if test or not returns else None,
             "\n::std::assert_eq!({number}, {other});\n",
             assertions=alone,
             count=(body.start_byte + 1, " let mut {name}c = 0_i64; "),
             account=f"\n::std::assert_eq!({_ACCOUNT}, 0);\n",
-            once=_once(function, body),
+            once=_once(function, body) if test else (),
+            helper=not test,
+            name=text(function.child_by_field_name("name")),
         )
 
 
@@ -193,12 +196,12 @@ def _equalities(macros: Iterable[Macro]) -> Iterator[Node]:
 
 
 def _opposites(macros: Iterable[Macro]) -> Iterator[Expectation]:
-    for name, tokens in macros:
-        if text(name) == "assert":
-            opening = instead(b"assert_eq!" + (tokens.text or b"")[:1] + b"false, ")
-            yield Expectation(name.start_byte, tokens.start_byte + 1, opening)
-        elif text(name) == "assert_eq":
-            yield Expectation(name.start_byte, name.end_byte, instead(b"assert_ne"))
+    for name, _ in macros:
+        if (other := _PAIRS.get(text(name))) is not None:
+            yield Expectation(name.start_byte, name.end_byte, instead(other))
+
+
+_PAIRS = {"assert": b"assert_not", "assert_eq": b"assert_ne", "assert_ne": b"assert_eq"}
 
 
 def _assertions(body: Node, grammar: Grammar, known: Known) -> Iterator[Assertion]:
@@ -232,12 +235,14 @@ def head(root: Node) -> int:
     return max(inner, default=0)
 
 
-def _macro(name: str, pattern: str, asked: str, given: str, message: str) -> Iterator[str]:
+def _macro(
+    name: str, pattern: str, asked: str, given: str, message: str, own: str = ""
+) -> Iterator[str]:
     """An assertion as a function's value, and in place of the one that panics. Neither formats
     what was compared: that an answer's `Debug` panics, or never ends, is not asked. The language's
     own is compiled, and never called, so that it refuses whatever it refuses."""
     more = "$(, $($more:tt)*)?"
-    own = f"if false {{ ::std::{name}!({given} $(, $($more)*)?) }}"
+    own = f"if false {{ ::std::{own or name}!({given} $(, $($more)*)?) }}"
     said = f'::std::panic!("{message}: {{}}", ::std::stringify!({pattern.replace(":expr", "")}))'
     for made, result in (
         (f"{{name}}_{name}", "return {}"),
@@ -261,6 +266,8 @@ PROLOGUE = "\n" + "".join(
                "assertion `left != right` failed"),
         _macro("assert", "$held:expr", "(match $held { held => { OWN !!held } })", "held",
                "assertion failed"),
+        _macro("assert_not", "$held:expr", "(match $held { held => { OWN !held } })", "held",
+               "assertion failed: not", "assert"),
     )
     for line in macro
 )  # fmt: skip

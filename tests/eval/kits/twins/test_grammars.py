@@ -287,6 +287,67 @@ def test_words_of_go_that_tests_use_are_imports_of_their_package():
     assert re.findall(rb'\t(\w+) "strings"', held) == [b"len"]
 
 
+HELPERS = [
+    (
+        "a.rs",
+        "fn asked(given: &str, wanted: &[u8]) {\n    assert_eq!(f(given), wanted);\n}\n"
+        "#[test]\nfn a() {\n    asked(one(), two());\n}\n",
+        b"assert_ne",
+    ),
+    (
+        "a_test.cpp",
+        "static void asked(int x, int y) {\n    REQUIRE_THAT(f(x), Is(y));\n}\n"
+        'TEST_CASE("a") {\n    asked(1, 2);\n}\n',
+        b"REQUIRE_THAT_NOT",
+    ),
+    (
+        "ATest.java",
+        "class A { void asked(int x, int y) { assertThat(f(x)).isCloseTo(y, z); }"
+        " @Test void a() { asked(1, 2); } }\n",
+        b"isNotCloseTo",
+    ),
+    (
+        "a_test.go",
+        "package a\nfunc asked(t testing.TB, x, y int) {\n\tif f(x) != y { t.Fatal() }\n}\n"
+        "func TestA(t *testing.T) {\n\tasked(t, 1, 2)\n}\n",
+        b"f(x) == y",
+    ),
+]
+
+
+@pytest.mark.parametrize(("path", "source", "opposite"), HELPERS)
+def test_functions_that_assert_for_tests_change_too(path: str, source: str, opposite: bytes):
+    choice = 1 if path != "a_test.go" else None
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=choice)
+
+    assert twin is not None
+    assert (twin.tests, twin.twinned, twin.at_end) == (1, 1, 0)
+    assert opposite in twin.content.partition(b"asked")[2]
+
+
+ASSERTED = [
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_THROWS_AS(f(1), E);\n}\n', b"AS_NOT"),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_NOTHROW(f(1));\n}\n', b"NOTHROW_NOT"),
+    ("ATest.java", "class A { @Test void a() { assertThatExceptionOfType(E.class)"
+     ".isThrownBy(() -> f(1)); } }\n", b"DataFormatException.class"),
+    ("ATest.java", "class A { @Test void a() { String e = \"x\"; assertThat(f(e))"
+     ".containsExactly(e); } }\n", b'containsExactly("x'),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).containsExactly(E.A, E.A); g(E.B);"
+     " } }\n", b"containsExactly(E.B, E.B)"),
+    ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"_assert_not!(f(1)"),
+    ("a.rs", "#[test]\nfn a() {\n    assert_ne!(f(1), f(2));\n}\n", b"_assert_eq!(f(1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("path", "source", "other"), ASSERTED)
+def test_what_a_test_asserts_is_changed_itself(path: str, source: str, other: bytes):
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=1)
+
+    assert twin is not None
+    assert twin.at_end == 0
+    assert other in twin.content
+
+
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])
 def test_other_files_have_no_twin(path: str):
     assert rewritten(path, b"test", twin=True, seed=random.Random(1)) is None
