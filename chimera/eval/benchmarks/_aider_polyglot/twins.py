@@ -192,8 +192,13 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, twin: Form, name: s
         true = watched(reference, Form(False))
         # what is put around assertions may be what the language refuses
         plain = not true.passed and not true.timed_out
-        if plain:
-            true = watched(reference, Form(False, plain=True))
+        control = made(true, plain=False) if not plain else None
+        if control is None:
+            control = made(watched(reference, Form(False, plain=True)), plain=True)
+        return control or Control(why="half of a twin leaves no report with the reference")
+
+    def made(true: TestRun, *, plain: bool) -> Control | None:
+        """None where the reference leaves no report of a half."""
 
         def tried(form: Form) -> Control:
             control = _control(true, watched(reference, form))
@@ -218,7 +223,10 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, twin: Form, name: s
         if not control.twinned:
             return control
         halves = replace(control, passing=((), ())).forms
-        passed = [_passed(watched(reference, form)) for form, _ in halves]
+        runs = [watched(reference, form) for form, _ in halves]
+        if any(run.report is None for run in runs):
+            return None
+        passed = map(_passed, runs)
         passing = (tuple(name for name in control.twinned if name in each) for each in passed)
         return replace(control, passing=tuple(passing))
 

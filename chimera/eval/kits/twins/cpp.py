@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, instead
@@ -25,6 +25,7 @@ Call = tuple["Node", "Node"]
 
 
 def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    wanted = dict(_wanted(root))
     for block in descendants(root):
         before = block.prev_sibling
         if block.type != "compound_statement" or before is None:
@@ -34,7 +35,11 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         helper = before.type == "function_declarator" and bool(calls)
         if not test and not helper:
             continue
-        found = list(_expectations(calls, block, grammar)) or list(_opposites(calls))
+        name = text(before.child_by_field_name("declarator"))
+        if helper and name in wanted:
+            continue
+        given = list(_given(block, wanted, grammar))
+        found = [*_expectations(calls, block, grammar), *given] or list(_opposites(calls))
         check = "\nASSERT_EQ({number}, {other});\n" if text(before).startswith("TEST(") else ""
         check = check or "\nREQUIRE({number} == {other});\n"
         # where a test is run once for each of its sections, its end must not count for all
@@ -50,8 +55,42 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
             once=() if sections or helper else ((start, start, _ENTRY),),
             helper=helper,
-            name=text(before.child_by_field_name("declarator")),
+            name=name,
         )
+
+
+def _wanted(root: Node) -> Iterator[tuple[str, frozenset[int]]]:
+    """The file's functions that compare something with a parameter, and the places of those."""
+    for block in descendants(root):
+        before = block.prev_sibling
+        if block.type != "compound_statement" or before is None:
+            continue
+        parameters = before.child_by_field_name("parameters")
+        equalities = [_equality(call) for _, call in _calls(descendants(block))]
+        compared = {
+            text(each.child_by_field_name(side))
+            for each in equalities
+            for side in ("left", "right")
+            if each is not None
+        }
+        given = [] if parameters is None else parameters.named_children
+        names = [text(each.child_by_field_name("declarator")).lstrip("&* ") for each in given]
+        if places := frozenset(place for place, name in enumerate(names) if name in compared):
+            yield text(before.child_by_field_name("declarator")), places
+
+
+def _given(
+    block: Node, wanted: Mapping[str, frozenset[int]], grammar: Grammar
+) -> Iterator[Expectation]:
+    """What a test gives to a function that compares something with it."""
+    for call in descendants(block):
+        function = text(call.child_by_field_name("function")).partition("<")[0]
+        arguments = call.child_by_field_name("arguments")
+        if call.type == "call_expression" and arguments is not None:
+            given = [each for each in arguments.named_children if each.type != "comment"]
+            for place in sorted(wanted.get(function, frozenset())):
+                for each in given[place : place + 1]:
+                    yield from expected(each, block, grammar)
 
 
 _ENTRY = ' static int {name}n = 0; if ({name}n++ > 0) throw "entered again"; '

@@ -67,27 +67,20 @@ def keys(root: Node) -> set[str]:
 
 def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
     for function in descendants(root):
-        called = text(function.child_by_field_name("name"))
-        test = called.startswith("Test")
+        test = text(function.child_by_field_name("name")).startswith("Test")
         if function.type == "function_declaration":
-            pass
+            if not test:
+                continue
         elif function.type != "func_literal":
             continue
         body = function.child_by_field_name("body")
         parameters = text(function.child_by_field_name("parameters"))
-        given = re.search(r"(\w+)\s+(?:\*testing\.T|testing\.TB)\b", parameters)
-        if body is None or given is None:
+        if body is None or "*testing.T" not in parameters:
             continue
-        name = given[1]
-        found = list(_opposites(body, name))
-        if function.type == "function_declaration" and not test:
-            if found:
-                yield Case(found, helper=True, name=called)
-            continue
+        name = parameters.strip("()").split()[0]
         check = f"\nif {{number}} != {{other}} {{ {name}.Fatal({{number}}) }}\n"
         once = _once(function, body) if test else ()
-        count = (body.start_byte + 1, "")
-        yield Case(found, end_of_block(body), check, count=count, once=once)
+        yield Case(list(_opposites(body, name)), end_of_block(body), check, once=once)
 
 
 def _once(function: Node, body: Node) -> Sequence[Insertion]:

@@ -219,10 +219,20 @@ def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
         if text(name) == "assertThatExceptionOfType" and given:
             start, end = given[0].start_byte, given[0].end_byte
             yield Expectation(start, end, instead(_NEVER_THROWN))
-        elif (other := _OPPOSITES.get(text(name))) is not None:
+        elif (other := _OPPOSITES.get(text(name))) is not None and (
+            other not in _LAST or not _goes_on(name.parent)
+        ):
             yield Expectation(name.start_byte, name.end_byte, instead(other.encode()))
 
 
+def _goes_on(call: Node | None) -> bool:
+    """Whether another call of its chain follows."""
+    after = None if call is None else call.parent
+    return after is not None and after.child_by_field_name("object") == call
+
+
+#: What ends a chain, having no value.
+_LAST = ("isNull", "isEmpty")
 #: No class can be this and what is expected, unless the answer's own is expected.
 _NEVER_THROWN = b"java.util.zip.DataFormatException.class"
 

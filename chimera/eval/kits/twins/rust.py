@@ -34,23 +34,48 @@ Macro = tuple["Node", "Node"]
 
 @dataclass(frozen=True, slots=True)
 class Known:
-    """What a file's tests share: the names of its functions, and, by where a text is that is given
-    to a function, the others that the file gives to the same one."""
+    """What a file's tests share: the names of its functions; by where a text is that is given to a
+    function, the others that the file gives to the same one; and by function which of its
+    parameters it compares something with."""
 
     helpers: frozenset[str]
     others: Mapping[int, Sequence[bytes]]
+    wanted: Mapping[str, frozenset[int]]
 
     @classmethod
     def of(cls, root: Node) -> Known:
         nodes = list(descendants(root))
-        functions = (each for each in nodes if each.type == "function_item")
-        named = (f.child_by_field_name("name") for f in functions if not _attributes(f))
+        functions = [n for n in nodes if n.type == "function_item" and not _attributes(n)]
+        named = {text(each.child_by_field_name("name")): each for each in functions}
+        wanted = {name: places for name, f in named.items() if (places := _wanted(f))}
         given = {n: key for n in nodes if n.type == "string_literal" if (key := _given_to(n))}
         texts: dict[tuple[str, int], set[bytes]] = {}
         for node, key in given.items():
             texts.setdefault(key, set()).add(node.text or b"")
         others = {n.start_byte: sorted(texts[key] - {n.text or b""}) for n, key in given.items()}
-        return cls(frozenset(map(text, named)), others)
+        return cls(frozenset(named), others, wanted)
+
+
+def _wanted(function: Node) -> frozenset[int]:
+    """The places of the parameters that are a whole side of an equality in its body."""
+    parameters = function.child_by_field_name("parameters")
+    given = [] if parameters is None else parameters.named_children
+    names = [text(each.child_by_field_name("pattern")) for each in given]
+    equalities = _equalities(_macros(descendants(function)))
+    sides = [side for tokens in equalities for side in _sides(tokens)[:2]]
+    compared = {"".join(map(text, side)).lstrip("&*") for side in sides}
+    return frozenset(place for place, name in enumerate(names) if name in compared)
+
+
+def _given(body: Node, grammar: Grammar, known: Known) -> Iterator[Expectation]:
+    """What a test gives to a function that compares something with it."""
+    for call in descendants(body):
+        arguments = call.child_by_field_name("arguments")
+        if call.type == "call_expression" and arguments is not None:
+            given = [each for each in arguments.named_children if "comment" not in each.type]
+            places = known.wanted.get(text(call.child_by_field_name("function")), frozenset())
+            for place in sorted(places):
+                yield from _value(given[place : place + 1], body, grammar) or ()
 
 
 def _given_to(node: Node) -> tuple[str, int] | None:
@@ -74,7 +99,11 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         test = any(name.endswith(_TESTS) for name in _attributes(function))
         macros = list(_macros(descendants(body)))
         panics = list(_panics(function))
-        found = panics or list(_expected(macros, body, grammar, known))
+        name = text(function.child_by_field_name("name"))
+        if not test and name in known.wanted:
+            continue
+        given = _given(body, grammar, known)
+        found = panics or [*_expected(macros, body, grammar, known), *given]
         if not test and not found:
             continue
         returns = function.child_by_field_name("return_type") is not None
@@ -89,7 +118,7 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             account=f"\n::std::assert_eq!({_ACCOUNT}, 0);\n",
             once=_once(function, body) if test else (),
             helper=not test,
-            name=text(function.child_by_field_name("name")),
+            name=name,
         )
 
 

@@ -290,7 +290,7 @@ def test_words_of_go_that_tests_use_are_imports_of_their_package():
 HELPERS = [
     (
         "a.rs",
-        "fn asked(given: &str, wanted: &[u8]) {\n    assert_eq!(f(given), wanted);\n}\n"
+        "fn asked(given: &str, other: &str) {\n    assert_eq!(f(given), g(other));\n}\n"
         "#[test]\nfn a() {\n    asked(one(), two());\n}\n",
         b"assert_ne",
     ),
@@ -306,19 +306,49 @@ HELPERS = [
         " @Test void a() { asked(1, 2); } }\n",
         b"isNotCloseTo",
     ),
-    (
-        "a_test.go",
-        "package a\nfunc asked(t testing.TB, x, y int) {\n\tif f(x) != y { t.Fatal() }\n}\n"
-        "func TestA(t *testing.T) {\n\tasked(t, 1, 2)\n}\n",
-        b"f(x) == y",
-    ),
 ]
+
+
+def test_what_a_cpp_function_compares_with_changes_where_it_is_given():
+    source = b"""\
+template <typename T> static void asked(const tree<T>& it, const T& data, bool left) {
+    REQUIRE(data == it->data());
+    REQUIRE((bool) it->left() == left);
+}
+TEST_CASE("a") {
+    auto tested = make({4});
+    asked<int>(tested, 4, false);
+}
+"""
+    twin = rewritten("a_test.cpp", source, twin=True, seed=random.Random(3))
+
+    assert twin is not None
+    assert (twin.tests, twin.at_end) == (1, 0)
+    assert re.search(rb"asked<int>\(tested, (?!4)\d+, true\)", twin.content)
+    assert b"make({4})" in twin.content
+
+
+def test_what_a_rust_function_compares_with_changes_where_it_is_given():
+    source = b"""\
+fn asked(given: &str, wanted: &[&str]) {
+    assert_eq!(f(given), wanted);
+}
+#[test]
+fn a() {
+    asked("1", &["2"]);
+}
+"""
+    twin = rewritten("a.rs", source, twin=True, seed=random.Random(3), choice=1)
+
+    assert twin is not None
+    assert (twin.tests, twin.at_end) == (1, 0)
+    assert re.search(rb'asked\("1", &\["2\w+"\]\)', twin.content)
+    assert b"assert_eq!(f(given), wanted)" in twin.content
 
 
 @pytest.mark.parametrize(("path", "source", "opposite"), HELPERS)
 def test_functions_that_assert_for_tests_change_too(path: str, source: str, opposite: bytes):
-    choice = 1 if path != "a_test.go" else None
-    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=choice)
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=1)
 
     assert twin is not None
     assert (twin.tests, twin.twinned, twin.at_end) == (1, 1, 0)
