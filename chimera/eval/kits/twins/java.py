@@ -130,7 +130,7 @@ def _expectations(calls: Iterable[Call], body: Node, grammar: Grammar) -> Iterat
     for name, given in calls:
         if text(name) in _ASSERTJ and "doesNot" not in text(name.parent):
             found = [each for node in given for each in _expected(node, body, grammar)]
-            if not found and text(name) == "isEqualTo":
+            if not found and text(name) == "isEqualTo" and len(given) == 1:
                 found = [*_made(given[0], body, grammar)] or [*whole(given[0], True)]
             yield from found
         elif text(name) == "assertEquals" and len(given) >= 2:
@@ -219,6 +219,8 @@ def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
         if text(name) == "assertThatExceptionOfType" and given:
             start, end = given[0].start_byte, given[0].end_byte
             yield Expectation(start, end, instead(_NEVER_THROWN))
+        elif text(name) == "isEqualTo" and len(given) > 1:  # with an offset
+            yield Expectation(name.start_byte, name.end_byte, instead(b"isNotCloseTo"))
         elif (other := _OPPOSITES.get(text(name))) is not None and (
             other not in _LAST or not _goes_on(name.parent)
         ):
