@@ -364,6 +364,10 @@ ASSERTED = [
      ".containsExactly(e); } }\n", b'containsExactly("x'),
     ("ATest.java", "class A { @Test void a() { assertThat(f(1)).containsExactly(E.A, E.A); g(E.B);"
      " } }\n", b"containsExactly(E.B, E.B)"),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).isEqualTo(x, within(y)); } }\n",
+     b".isNotCloseTo(x,"),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).isNotNull().isNotEmpty(); } }\n",
+     b".isNotNull().isEmpty()"),
     ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"_assert_not!(f(1)"),
     ("a.rs", "#[test]\nfn a() {\n    assert_ne!(f(1), f(2));\n}\n", b"_assert_eq!(f(1)"),
 ]  # fmt: skip
