@@ -31,12 +31,7 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         if block.type != "compound_statement" or before is None:
             continue
         calls = list(_calls(descendants(block)))
-        test = text(before).startswith(("TEST_CASE", "SCENARIO", "TEST(", "TEST_F("))
-        helper = before.type == "function_declarator" and bool(calls)
-        if not test and not helper:
-            continue
-        name = text(before.child_by_field_name("declarator"))
-        if helper and name in wanted:
+        if not text(before).startswith(("TEST_CASE", "SCENARIO", "TEST(", "TEST_F(")):
             continue
         given = list(_given(block, wanted, grammar))
         found = [*_expectations(calls, block, grammar), *given] or list(_opposites(calls))
@@ -53,9 +48,7 @@ def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             assertions=tuple(_assertions(block, grammar)) if whole_test else (),
             count=(start, " long long {name}c = 0; "),
             account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
-            once=() if sections or helper else ((start, start, _ENTRY),),
-            helper=helper,
-            name=name,
+            once=() if sections else ((start, start, _ENTRY),),
         )
 
 
@@ -210,15 +203,17 @@ PROLOGUE = "".join(
                 ),
             )
         ),
-        *(
-            f"#define {kind}_{what} {kind}_{result}"
-            for kind in ("REQUIRE", "CHECK")
-            for what, result in (
-                ("THAT_NOT(value, ...)", "THAT(value, !(__VA_ARGS__))"),
-                ("THROWS_NOT(...)", "NOTHROW(__VA_ARGS__)"),
-                ("NOTHROW_NOT(...)", "THROWS(__VA_ARGS__)"),
-                ("THROWS_AS_NOT(done, ...)", "NOTHROW(done)"),
-            )
-        ),
+    )
+)
+
+#: Of assertions that Catch2 has no opposite for.
+OPPOSITES = "\n" + "".join(
+    f"#define {kind}_{what} {kind}_{result}\n"
+    for kind in ("REQUIRE", "CHECK")
+    for what, result in (
+        ("THAT_NOT(value, ...)", "THAT(value, !(__VA_ARGS__))"),
+        ("THROWS_NOT(...)", "NOTHROW(__VA_ARGS__)"),
+        ("NOTHROW_NOT(...)", "THROWS(__VA_ARGS__)"),
+        ("THROWS_AS_NOT(done, ...)", "NOTHROW(done)"),
     )
 )

@@ -44,7 +44,7 @@ def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]
             replace(case, helped=called.search(source, case.count[0], case.place or 0) is not None)
             for case in cases
         ]
-    return cases, [(head, head, grammar.prologue)]
+    return cases, [(head, head, grammar.opposites), (head, head, grammar.prologue)]
 
 
 def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict[str, bytes]:
@@ -159,6 +159,7 @@ GRAMMARS: Mapping[str, Grammar] = {
         frozenset(),
         rust.rust_cases,
         prologue=rust.PROLOGUE,
+        opposites=rust.OPPOSITES,
         head=rust.head,
     ),
     "cpp": Grammar(
@@ -173,6 +174,7 @@ GRAMMARS: Mapping[str, Grammar] = {
         _CPP_CONTAINERS,
         cpp.cpp_cases,
         prologue=cpp.PROLOGUE,
+        opposites=cpp.OPPOSITES,
         head=cpp.head,
     ),
 }

@@ -96,29 +96,23 @@ def rust_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
         body = function.child_by_field_name("body")
         if function.type != "function_item" or body is None:
             continue
-        test = any(name.endswith(_TESTS) for name in _attributes(function))
+        if not any(name.endswith(_TESTS) for name in _attributes(function)):
+            continue
         macros = list(_macros(descendants(body)))
         panics = list(_panics(function))
-        name = text(function.child_by_field_name("name"))
-        if not test and name in known.wanted:
-            continue
         given = _given(body, grammar, known)
         found = panics or [*_expected(macros, body, grammar, known), *given]
-        if not test and not found:
-            continue
         returns = function.child_by_field_name("return_type") is not None
         whole_test = not panics and not returns and reaches_end(body, _NESTED)
         alone = tuple(_assertions(body, grammar, known)) if whole_test else ()
         yield Case(
             found,
-            _before_value(body, alone) if test or not returns else None,
+            _before_value(body, alone),
             "\n::std::assert_eq!({number}, {other});\n",
             assertions=alone,
             count=(body.start_byte + 1, " let mut {name}c = 0_i64; "),
             account=f"\n::std::assert_eq!({_ACCOUNT}, 0);\n",
-            once=_once(function, body) if test else (),
-            helper=not test,
-            name=name,
+            once=_once(function, body),
         )
 
 
@@ -302,6 +296,10 @@ PROLOGUE = "\n" + "".join(
 )  # fmt: skip
 
 
+OPPOSITES = (
+    "\n#[allow(unused_macros)]\nmacro_rules! assert_not {"
+    " ($held:expr $(, $($more:tt)*)?) => { ::std::assert!(!$held $(, $($more)*)?) } }\n"
+)
 _MAKING = frozenset({"from", "to_string", "to_owned", "to_vec", "into", "vec", "as_ref"})
 _PARTS = frozenset(
     {"token_tree", "reference_expression", "array_expression", "tuple_expression",

@@ -289,18 +289,6 @@ def test_words_of_go_that_tests_use_are_imports_of_their_package():
 
 HELPERS = [
     (
-        "a.rs",
-        "fn asked(given: &str, other: &str) {\n    assert_eq!(f(given), g(other));\n}\n"
-        "#[test]\nfn a() {\n    asked(one(), two());\n}\n",
-        b"assert_ne",
-    ),
-    (
-        "a_test.cpp",
-        "static void asked(int x, int y) {\n    REQUIRE_THAT(f(x), Is(y));\n}\n"
-        'TEST_CASE("a") {\n    asked(1, 2);\n}\n',
-        b"REQUIRE_THAT_NOT",
-    ),
-    (
         "ATest.java",
         "class A { void asked(int x, int y) { assertThat(f(x)).isCloseTo(y, z); }"
         " @Test void a() { asked(1, 2); } }\n",
@@ -371,6 +359,24 @@ ASSERTED = [
     ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"_assert_not!(f(1)"),
     ("a.rs", "#[test]\nfn a() {\n    assert_ne!(f(1), f(2));\n}\n", b"_assert_eq!(f(1)"),
 ]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "definition"),
+    [
+        ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"macro_rules! assert_not "),
+        (
+            "a_test.cpp",
+            'TEST_CASE("a") { REQUIRE_THROWS(f(1)); }\n',
+            b"#define REQUIRE_THROWS_NOT(",
+        ),
+    ],
+)
+def test_a_plain_form_has_the_opposites_that_it_needs(path: str, source: str, definition: bytes):
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), plain=True)
+
+    assert twin is not None
+    assert definition in twin.content
 
 
 @pytest.mark.parametrize(("path", "source", "other"), ASSERTED)
