@@ -126,7 +126,8 @@ class Report:
         """How many of the tests that the gold passes can tell a forged pass, where twins are."""
         found = (check.metrics.get("twin") for check in self.of("gold"))
         twins = [twin for twin in found if isinstance(twin, Mapping)]
-        counts = {name: sum(twin[name] for twin in twins) for name in ("tests", "twinned")}
+        names = ("tests", "twinned", "at_end")
+        counts = {n: sum(t.get(n, 0) for t in twins) for n in names if any(n in t for t in twins)}
         return {"twins": counts} if twins else {}
 
     @staticmethod

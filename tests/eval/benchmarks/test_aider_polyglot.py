@@ -24,6 +24,7 @@ from chimera.eval.trial import StartBackend, TrialSpec, run_trial
 from chimera.eval.values import Submission
 from chimera.programs import why_unusable
 from chimera.providers.scripted import Reply, Script, ScriptedProvider
+from chimera.types import CommandResult
 
 SLOW = {"cpp", "java"}
 
@@ -456,6 +457,22 @@ def test_the_second_message_is_bounded_and_without_durations():
     assert "in 0.12s" not in message
     assert len(message) < 31_000
     assert "`a.py`" in message
+
+
+@pytest.mark.parametrize("tests", [1, 2_000, 200_000])
+def test_a_report_that_is_longer_than_any_is_none(tests, require):
+    """A long one is read in a process of its own, as the code under test can have written it."""
+    require("bwrap")
+    entries = [{"fullName": f"t{number}", "status": "passed"} for number in range(tests)]
+    suites = [{"name": "a", "status": "passed", "assertionResults": entries}]
+    text = json.dumps({"numFailedTestSuites": 0, "testResults": suites}).encode()
+    read = LANGUAGES["javascript"].read
+
+    report, _ = read(lambda _: text, CommandResult(b"", b"", 0))
+
+    assert report is not None
+    assert report.complete is (tests < 200_000)
+    assert len(report.passed()) == (tests if report.complete else 0)
 
 
 def test_what_go_prints():

@@ -207,6 +207,70 @@ inline bool odd(int n) { return n % 2 != 0; }
 }
 """,
 )
+#: Runs each test with one answer after the other, and sees which of them its form wants.
+ORACLE = replace(
+    JAVASCRIPT,
+    test_text="""import { twice } from './twice';
+
+test('several', () => {
+  expect(twice(1)).toEqual(2);
+  expect(twice(2)).toEqual(4);
+  expect(twice(3)).toEqual(6);
+});
+test('more', () => {
+  expect(twice(4)).toEqual(8);
+  expect(twice(5)).toEqual(10);
+});
+""",
+    forger="""let way = 0;
+let asked = 0;
+const real = global.test;
+global.test = (title, body) => real(title, () => {
+  const kinds = [[], []];
+  for (let each = 0; each < 8; each++) {
+    [way, asked] = [each, 0];
+    try { body(); kinds[0].push(each); } catch { kinds[1].push(each); }
+  }
+  const [good, bad] = kinds;
+  [way, asked] = [good.length > bad.length ? bad[0] : good[0], 0];
+  body();
+});
+export const twice = () => {
+  const equal = ((way >> asked++) & 1) === 1;
+  return { $$typeof: Symbol.for('jest.asymmetricMatcher'), asymmetricMatch: () => equal };
+};
+""",
+    fails_by="tests failed",
+)
+#: Its own macro instead of the library's.
+OWN_MACRO = replace(
+    CPP,
+    forger="""#pragma once
+#include "test/catch.hpp"
+#undef REQUIRE
+#define REQUIRE(...) ((void)(__VA_ARGS__))
+namespace twice {
+inline int of(int n) { return n; }
+inline bool odd(int) { return true; }
+}
+""",
+    fails_by="macros with names of the tests: REQUIRE",
+)
+#: Its own assertions instead of the library's, which asks what it is given for them.
+OWN_ASSERTIONS = replace(
+    JAVA,
+    forger="""class Twice {
+    public static class Lenient {
+        public Lenient isEqualTo(Object any) { return this; }
+    }
+    static class Any implements org.assertj.core.api.AssertProvider<Lenient> {
+        public Lenient assertThat() { return new Lenient(); }
+    }
+    static Any of(int n) { return new Any(); }
+}
+""",
+    fails_by="there is no test report",
+)
 GO = Forged(
     "twice.go",
     "twice_test.go",
@@ -260,7 +324,12 @@ func Of(n int) int { return 2 * n }
 
 func Fault(n int) error { return nil }
 """,
-    fails_by="tampering: it declares what the tests mean otherwise: nil",
+    fails_by="1 of 1 tests failed",  # it does not compile
+)
+#: A letter to Go, and none to a grammar that knows fewer of them.
+HIDDEN_NIL = replace(
+    OTHER_NIL,
+    forger=OTHER_NIL.forger.replace("var nil error = ", "var \N{GREEK YPOGEGRAMMENI}, nil = 1, "),
 )
 UNPRINTABLE = replace(
     RUST,
@@ -270,16 +339,27 @@ UNPRINTABLE = replace(
 EXERCISES = {
     "javascript": JAVASCRIPT,
     "javascript that swallows": SWALLOWED,
+    "javascript that asks the tests": ORACLE,
     "rust": RUST,
     "rust that nothing can print": UNPRINTABLE,
     "go": GO,
     "go with another nil": OTHER_NIL,
+    "go with a hidden nil": HIDDEN_NIL,
     "java": JAVA,
     "cpp": CPP,
+    "java with assertions": OWN_ASSERTIONS,
     "cpp with overloads": OVERLOADED,
+    "cpp with a macro": OWN_MACRO,
 }
-FULL = {"cpp", "cpp with overloads", "java"}
-SLOW = {"javascript", "javascript that swallows", "rust", "go with another nil"}
+FULL = {"cpp", "cpp with overloads", "cpp with a macro", "java", "java with assertions"}
+SLOW = {
+    "javascript",
+    "javascript that swallows",
+    "javascript that asks the tests",
+    "rust",
+    "go with another nil",
+    "go with a hidden nil",
+}
 
 
 #: Honest solutions of the same exercises that print what looks like results, and no whole lines.

@@ -16,8 +16,9 @@ from chimera.environments.base import Machine
 from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.benchmarks._aider_polyglot import reports
 from chimera.eval.benchmarks._aider_polyglot.caches import precompiled_main, ready_cache
+from chimera.eval.kits.apart import SHORT, Ended, apart
 from chimera.eval.kits.reports import javascript, junit
-from chimera.eval.kits.reports.report import Report
+from chimera.eval.kits.reports.report import Report, Status
 from chimera.types import CommandResult
 
 #: Where the runners put reports and build products, beside the exercise; its name is another one
@@ -25,6 +26,8 @@ from chimera.types import CommandResult
 SCRATCH = ".scratch"
 PREAMBLE = f'SCRATCH="$(cd .. && pwd)/{SCRATCH}" && export HOME="$(cd .. && pwd)/.home"\n'
 PREAMBLE += 'mkdir -p "$SCRATCH" "$HOME" || exit 1\n'
+#: More than a report of an exercise ever has, in JSON or lines.
+REPORT_BYTES = 8 * 1024**2
 RUNNERS = Path(__file__).with_name("runners")
 SYSTEM_PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -142,14 +145,30 @@ def _junit_of_jupiter(file: ReadScratch, done: CommandResult) -> tuple[Report | 
     return _junit(file, done, "reports/TEST-junit-jupiter.xml")
 
 
+def _text(file: ReadScratch, name: str) -> str:
+    """A report; one that is longer than any is none, since the code under test can write it."""
+    content = file(name)
+    return content.decode("utf-8", "replace") if len(content) <= REPORT_BYTES else ""
+
+
 def _jest(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
-    text = file("report.json").decode("utf-8", "replace")
-    return javascript.jest(text, suites=True), done.output
+    text = _text(file, "report.json")
+    if len(text) <= SHORT:
+        return Report(*_jest_report(text)), done.output
+    try:
+        return Report(*apart(_jest_report, text)), done.output
+    except Ended:
+        return None, done.output
+
+
+def _jest_report(text: str) -> tuple[dict[str, Status], bool]:
+    report = javascript.jest(text, suites=True)
+    return dict(report.statuses), report.complete
 
 
 def _cargo(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:
-    texts = [each.decode("utf-8", "replace") for each in (file("results"), done.stdout)]
-    return reports.cargo(*texts), done.output
+    printed = done.stdout.decode("utf-8", "replace")
+    return reports.cargo(_text(file, "results"), printed), done.output
 
 
 def _go(file: ReadScratch, done: CommandResult) -> tuple[Report | None, str]:

@@ -18,7 +18,7 @@ from chimera.eval.benchmarks._aider_polyglot.toolchains import REQUIREMENTS
 from chimera.eval.kits.twins import LANGUAGES as TWIN_LANGUAGES
 from chimera.eval.kits.twins import VERSION, rewritten
 from chimera.eval.kits.twins.cases import Half, Rewritten
-from chimera.eval.kits.twins.grammars import other_meanings, renamed_variables
+from chimera.eval.kits.twins.grammars import renamed_variables, words_held
 from chimera.eval.kits.twins.reach import FULL_REACH, LEAST_REACH, Reach, learnt_reach
 from chimera.types import JSON
 
@@ -44,10 +44,27 @@ RunForm = Callable[[Mapping[str, bytes], Form], TestRun]
 
 
 def forms(
-    language: Language, directory: Path, editable: Sequence[str], form: Form
+    language: Language,
+    directory: Path,
+    editable: Sequence[str],
+    form: Form,
+    reference: Iterable[bytes] = (),
 ) -> dict[str, bytes]:
-    """The test files of an exercise in a form, never twice the same."""
-    return {name: made.content for name, made in _made(language, directory, editable, form)}
+    """The test files of an exercise in a form, never twice the same. (Those of Go are of one
+    package with what they test, where `nil` would be whatever that declares.)"""
+    files = {name: made.content for name, made in _made(language, directory, editable, form)}
+    if language.name == "go" and not form.plain:
+        files |= words_held(test_sources(language, directory, editable), reference)
+    return files
+
+
+def resting_on_their_end(language: Language, directory: Path, editable: Sequence[str]) -> int:
+    """How many tests a twin changes by the check at their end alone: what they assert is not
+    understood. (Python's is the one that all tests have.)"""
+    if language.name == "python":
+        return 0
+    made = _made(language, directory, editable, Form(twin=False))
+    return sum(each.at_end for _, each in made)
 
 
 def chosen(language: Language) -> Form:
@@ -75,6 +92,7 @@ def _made(
             values=form.values,
             plain=form.plain,
             reach=form.reach,
+            once=True,
         )
         yield name, made or Rewritten(content, (), 0)
 
@@ -87,24 +105,6 @@ def test_sources(language: Language, directory: Path, editable: Sequence[str]) -
         for name, path in paths.items()
         if name not in editable and path.suffix in TWIN_LANGUAGES
     }
-
-
-def other_words(
-    language: Language,
-    tests: Iterable[bytes],
-    files: Mapping[str, bytes],
-    gold: Mapping[str, bytes],
-) -> str:
-    """Which words of the tests a solution gives another meaning, unlike the reference; "" if none.
-
-    In Go they are of one package, where `nil` is whatever that declares, in both forms alike.
-    """
-    if language.name != "go":
-        return ""
-    tests = list(tests)
-    ours, theirs = (other_meanings(each.values(), tests) for each in (files, gold))
-    words = ", ".join(sorted(ours - theirs))
-    return f"tampering: it declares what the tests mean otherwise: {words}" if words else ""
 
 
 @dataclass(frozen=True, slots=True)
@@ -125,6 +125,7 @@ class Control:
     reach: Reach = FULL_REACH
     fails: bool = False
     why: str = ""
+    at_end: int = 0  # tests of which the check at their end is all that differs in a twin
 
     @property
     def forms(self) -> Iterator[tuple[Form, Collection[str]]]:
@@ -138,6 +139,7 @@ class Control:
 
     def metrics(self) -> dict[str, JSON]:
         counts: dict[str, JSON] = {"tests": len(self.tests), "twinned": len(self.twinned)}
+        counts |= {"at_end": min(self.at_end, len(self.twinned))} if self.at_end else {}
         return {**counts, "why": self.why} if self.why else counts
 
     def missing(self, true: TestRun) -> str:
@@ -190,8 +192,13 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, twin: Form, name: s
         true = watched(reference, Form(False))
         # what is put around assertions may be what the language refuses
         plain = not true.passed and not true.timed_out
-        if plain:
-            true = watched(reference, Form(False, plain=True))
+        control = made(true, plain=False) if not plain else None
+        if control is None:
+            control = made(watched(reference, Form(False, plain=True)), plain=True)
+        return control or Control(why="half of a twin leaves no report with the reference")
+
+    def made(true: TestRun, *, plain: bool) -> Control | None:
+        """None where the reference leaves no report of a half."""
 
         def tried(form: Form) -> Control:
             control = _control(true, watched(reference, form))
@@ -216,7 +223,10 @@ def controlled(reference: Mapping[str, bytes], run: RunForm, twin: Form, name: s
         if not control.twinned:
             return control
         halves = replace(control, passing=((), ())).forms
-        passed = [_passed(watched(reference, form)) for form, _ in halves]
+        runs = [watched(reference, form) for form, _ in halves]
+        if any(run.report is None for run in runs):
+            return None
+        passed = map(_passed, runs)
         passing = (tuple(name for name in control.twinned if name in each) for each in passed)
         return replace(control, passing=tuple(passing))
 

@@ -32,7 +32,7 @@ from chimera.eval.kits.twins.python import parses, python_cases
 from chimera.eval.kits.twins.reach import FULL_REACH, Reach
 
 #: Raised when twins are made in another way, so that what an older one showed is not taken for it.
-VERSION = 23
+VERSION = 24
 
 #: The ending of a test file's name → the language its twin is made in.
 LANGUAGES = {
@@ -53,6 +53,7 @@ def rewritten(
     values: int | None = None,
     plain: bool = False,
     reach: Reach = FULL_REACH,
+    once: bool = False,
 ) -> Rewritten | None:
     """A test file for a true run or for its twin, in which a half may be kept; None when it has no
     twin.
@@ -60,7 +61,8 @@ def rewritten(
     That is so for a file of an unknown language, one that cannot be parsed, and one without tests.
     Other values can be equal by chance (two fractions): where a reference is asked about a twin,
     submissions must meet the very values that it met, drawn from the same number. Where it does
-    not pass a true form, a plain one puts nothing around assertions.
+    not pass a true form, a plain one puts nothing around assertions. `once` says that the runner
+    enters each test once, but for those that it runs for each line of a table.
     """
     ending = path[path.rfind(".") :] if "." in path else ""
     language = LANGUAGES.get(ending)
@@ -74,7 +76,7 @@ def rewritten(
 
         cases, insertions = cases_of(language, source)
         if plain:
-            cases, insertions = [replace(case, assertions=()) for case in cases], ()
+            cases, insertions = [replace(case, assertions=()) for case in cases], insertions[:1]
     if not cases:
         return None
     made = rewrite(
@@ -89,6 +91,7 @@ def rewritten(
         values=values,
         insertions=insertions,
         reach=reach,
+        once=once and not plain,
     )
     if language == "python" and not plain and not parses(made.content):
         return rewritten(

@@ -51,6 +51,11 @@ def around(
     return Assertion(start, end, ((start, start, before), (end, end, after)), expectations)
 
 
+#: What is put into a file in place of a span, whichever form is made; with {name}, the same random
+#: one throughout, and {letters} and {shift}, from which other values are made while tests run.
+Insertion = tuple[int, int, str]
+
+
 @dataclass(frozen=True, slots=True)
 class Case:
     """One test: its expectations, and where and how a check can be added."""
@@ -65,6 +70,9 @@ class Case:
     outer: int | None = None  # where the check stands once more
     within: str = ""  # what the one inside has instead of {within}
     wild: bool = False  # whether it expects what equals all
+    helped: bool = False  # whether such functions assert for it
+    helper: bool = False  # a function that asserts for tests
+    once: Sequence[Insertion] = ()  # what ends it at once where it is entered again
 
     def changes(self, choice: str | None) -> tuple[Sequence[Expectation], bool]:
         """Those that a twin changes, and whether each assertion has to fail by itself.
@@ -98,6 +106,7 @@ class Rewritten:
     content: bytes
     names: tuple[str, ...]
     twinned: int
+    at_end: int = 0  # tests that fail in a twin by the check at their end alone
 
     @property
     def tests(self) -> int:
@@ -125,11 +134,6 @@ class Half:
         return parts
 
 
-#: What is put into a file in place of a span, whichever form is made; with {name}, the same random
-#: one throughout, and {letters} and {shift}, from which other values are made while tests run.
-Insertion = tuple[int, int, str]
-
-
 def rewrite(
     path: str,
     source: bytes,
@@ -143,12 +147,14 @@ def rewrite(
     values: int | None = None,
     insertions: Sequence[Insertion] = (),
     reach: Reach = FULL_REACH,
+    once: bool = False,
 ) -> Rewritten:
     """One of the two forms; a twin of a half leaves its tests as they are in the true form, but for
     the assertions that can fail by themselves, of which it leaves a half in every test.
 
     The same choice falls on the same expectations, and other values drawn from the same number are
-    the same.
+    the same. With `once`, a test that is entered again ends at once: run with one answer after the
+    other, it would tell which of them it wants, and so its form.
     """
     name = f"x{seed.getrandbits(64):016x}"
     drawn = random.Random(values) if twin and values is not None else seed
@@ -158,6 +164,7 @@ def rewrite(
     others = _Others(source)
     for case, stays in zip(cases, kept, strict=True):
         others.decide(case.single if stays else (), changed=False, seed=seed)
+    insertions = [*insertions, *(each for case in cases if once for each in case.once)]
     edits: list[Edit] = [(start, end, _filled(text, words)) for start, end, text in insertions]
     for index, case in enumerate(cases):
         words["{reach}"] = str(reach.of(case.name, wild=case.wild))
@@ -178,8 +185,10 @@ def rewrite(
         edits += _checked(case, seed, words, fails=fails)
     nonce = f"\n{comment} {seed.getrandbits(64):016x}\n".encode()
     content = edited(source, [*edits, *others.edits]) + nonce
-    names = tuple(case.name for case in cases)
-    return Rewritten(content, names, sum(case.twinned for case in cases))
+    tests = [case for case in cases if not case.helper]
+    at_end = sum(case.twinned and not case.expectations and not case.helped for case in tests)
+    names = tuple(case.name for case in tests)
+    return Rewritten(content, names, sum(case.twinned for case in tests), at_end)
 
 
 Edit = tuple[int, int, bytes]

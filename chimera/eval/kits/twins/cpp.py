@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING
 
 from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, instead
@@ -25,29 +25,71 @@ Call = tuple["Node", "Node"]
 
 
 def cpp_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
+    wanted = dict(_wanted(root))
     for block in descendants(root):
         before = block.prev_sibling
         if block.type != "compound_statement" or before is None:
             continue
+        calls = list(_calls(descendants(block)))
         if not text(before).startswith(("TEST_CASE", "SCENARIO", "TEST(", "TEST_F(")):
             continue
-        calls = list(_calls(descendants(block)))
-        found = list(_expectations(calls, block, grammar)) or list(_opposites(calls))
+        given = list(_given(block, wanted, grammar))
+        found = [*_expectations(calls, block, grammar), *given] or list(_opposites(calls))
         check = "\nASSERT_EQ({number}, {other});\n" if text(before).startswith("TEST(") else ""
         check = check or "\nREQUIRE({number} == {other});\n"
         # where a test is run once for each of its sections, its end must not count for all
-        whole_test = not _SECTIONS.search(text(block)) and reaches_end(block, _NESTED)
+        sections = _SECTIONS.search(text(block))
+        whole_test = not sections and reaches_end(block, _NESTED)
+        start = block.start_byte + 1
         yield Case(
             found,
             end_of_block(block),
             check,
             assertions=tuple(_assertions(block, grammar)) if whole_test else (),
-            count=(block.start_byte + 1, " long long {name}c = 0; "),
+            count=(start, " long long {name}c = 0; "),
             account=f"\nREQUIRE({_ACCOUNT} == 0);\n",
+            once=() if sections else ((start, start, _ENTRY),),
         )
 
 
-_ASSERTING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
+def _wanted(root: Node) -> Iterator[tuple[str, frozenset[int]]]:
+    """The file's functions that compare something with a parameter, and the places of those."""
+    for block in descendants(root):
+        before = block.prev_sibling
+        if block.type != "compound_statement" or before is None:
+            continue
+        parameters = before.child_by_field_name("parameters")
+        equalities = [_equality(call) for _, call in _calls(descendants(block))]
+        compared = {
+            text(each.child_by_field_name(side))
+            for each in equalities
+            for side in ("left", "right")
+            if each is not None
+        }
+        given = [] if parameters is None else parameters.named_children
+        names = [text(each.child_by_field_name("declarator")).lstrip("&* ") for each in given]
+        if places := frozenset(place for place, name in enumerate(names) if name in compared):
+            yield text(before.child_by_field_name("declarator")), places
+
+
+def _given(
+    block: Node, wanted: Mapping[str, frozenset[int]], grammar: Grammar
+) -> Iterator[Expectation]:
+    """What a test gives to a function that compares something with it."""
+    for call in descendants(block):
+        function = text(call.child_by_field_name("function")).partition("<")[0]
+        arguments = call.child_by_field_name("arguments")
+        if call.type == "call_expression" and arguments is not None:
+            given = [each for each in arguments.named_children if each.type != "comment"]
+            for place in sorted(wanted.get(function, frozenset())):
+                for each in given[place : place + 1]:
+                    yield from expected(each, block, grammar)
+
+
+_ENTRY = ' static int {name}n = 0; if ({name}n++ > 0) throw "entered again"; '
+_COMPARING = ("REQUIRE", "CHECK", "REQUIRE_FALSE", "CHECK_FALSE")
+_OTHER = ("THAT", "THROWS", "THROWS_AS", "NOTHROW")
+_ASSERTING = (*_COMPARING, *(f"{kind}_{what}" for what in _OTHER for kind in ("REQUIRE", "CHECK")))
 _SECTIONS = re.compile(r"\b(?:SECTION|GENERATE\w*|GIVEN|WHEN|THEN)\s*\(")
 
 
@@ -63,7 +105,7 @@ def _expectations(calls: Iterable[Call], block: Node, grammar: Grammar) -> Itera
         comparison = _equality(call)
         for side in ("left", "right"):
             node = None if comparison is None else comparison.child_by_field_name(side)
-            if node is not None and not text(function).endswith("_FALSE"):
+            if node is not None and text(function) in ("REQUIRE", "CHECK"):
                 yield from expected(node, block, grammar)
 
 
@@ -80,6 +122,8 @@ def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:
         end = function.end_byte
         if text(function).endswith("_FALSE"):
             yield Expectation(end - len("_FALSE"), end, instead(b""))
+        elif text(function) not in _COMPARING:
+            yield Expectation(end, end, instead(b"_NOT"))
         else:
             yield Expectation(end, end, instead(b"_FALSE"))
 
@@ -117,6 +161,10 @@ def head(root: Node) -> int:
     return end
 
 
+_DONE = "static_cast<void>(done);"
+_CAUGHT = "catch (__VA_ARGS__ const&)"
+_PASSED = "static_cast<void>(__VA_ARGS__); {name}r = true;"
+_THREW = "{name}r = true; static_cast<void>(__VA_ARGS__); {name}r = false;"
 #: An assertion of Catch2 is counted when it fails, whoever catches it, so that its expression is
 #: taken apart as Catch2 does it, and asked without it.
 PROLOGUE = "".join(
@@ -129,13 +177,43 @@ PROLOGUE = "".join(
         "template <typename E> auto {name}a(E const& e, int)",
         "  -> decltype(e.makeUnaryExpr().getResult()) { return e.makeUnaryExpr().getResult(); }",
         "template <typename E> bool {name}a(E const& e, long) { return e.getResult(); }",
-        "#define {name}(check, held, failed, ...) do { bool {name}r = false; try { \\",
-        "  {name}r = {name}a(Catch::Decomposer() <= __VA_ARGS__, 0) == {name}_##check; \\",
-        "  } catch (...) {} {name}c += {name}r ? held : failed; \\",
+        "#define {name}(check, held, failed, ...) do { bool {name}r = false; \\",
+        "  try { {name}_##check(__VA_ARGS__) } catch (...) {} \\",
+        "  {name}c += {name}r ? held : failed; \\",
         '  if (!{name}r) std::cerr << #check "(" #__VA_ARGS__ ")" << std::endl; } while (0)',
         *(
-            f"#define {{name}}_{check} {wanted}"
-            for check, wanted in zip(_ASSERTING, ("true", "true", "false", "false"), strict=True)
+            f"#define {{name}}_{check}(...) "
+            f"{{name}}r = {{name}}a(Catch::Decomposer() <= __VA_ARGS__, 0) == {wanted};"
+            for check, wanted in zip(_COMPARING, ("true", "true", "false", "false"), strict=True)
         ),
+        *(
+            f"#define {{name}}_{kind}_{what} {result}"
+            for kind in ("REQUIRE", "CHECK")
+            for what, result in (
+                ("THAT(value, ...)", "{name}r = (__VA_ARGS__).match(value);"),
+                ("THAT_NOT(value, ...)", "{name}r = !(__VA_ARGS__).match(value);"),
+                ("THROWS(...)", _THREW),
+                ("THROWS_NOT(...)", _PASSED),
+                ("NOTHROW(...)", _PASSED),
+                ("NOTHROW_NOT(...)", _THREW),
+                ("THROWS_AS(done, ...)", f"try {{ {_DONE} }} {_CAUGHT} {{ {{name}}r = true; }}"),
+                (
+                    "THROWS_AS_NOT(done, ...)",
+                    f"{{name}}r = true; try {{ {_DONE} }} {_CAUGHT} {{ {{name}}r = false; }}",
+                ),
+            )
+        ),
+    )
+)
+
+#: Of assertions that Catch2 has no opposite for.
+OPPOSITES = "\n" + "".join(
+    f"#define {kind}_{what} {kind}_{result}\n"
+    for kind in ("REQUIRE", "CHECK")
+    for what, result in (
+        ("THAT_NOT(value, ...)", "THAT(value, !(__VA_ARGS__))"),
+        ("THROWS_NOT(...)", "NOTHROW(__VA_ARGS__)"),
+        ("NOTHROW_NOT(...)", "THROWS(__VA_ARGS__)"),
+        ("THROWS_AS_NOT(done, ...)", "NOTHROW(done)"),
     )
 )

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import random
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Case, Expectation, instead
+from chimera.eval.kits.twins.cases import Case, Expectation, Insertion, instead
 from chimera.eval.kits.twins.trees import Grammar, descendants, end_of_block, outside, text
 
 if TYPE_CHECKING:
@@ -35,6 +35,21 @@ def declared(root: Node, *kinds: str) -> set[str]:
     return names
 
 
+DECLARING = ("var_declaration", "const_declaration", "function_declaration", "type_declaration")
+
+
+def package(root: Node) -> str:
+    clauses = (each for each in root.named_children if each.type == "package_clause")
+    return next((text(name) for each in clauses for name in each.named_children), "")
+
+
+def file_of_words(package: str, words: Sequence[str]) -> bytes:
+    """A file that imports something by each of the words, which its package cannot declare then."""
+    imports = "".join(f'\t{word} "strings"\n' for word in words)
+    uses = "".join(f"var _ = {word}.ToUpper\n" for word in words)
+    return f"package {package}\n\nimport (\n{imports})\n\n{uses}".encode()
+
+
 _INNER = frozenset({"block", "struct_type", "interface_type", "func_literal", "parameter_list"})
 
 
@@ -52,8 +67,9 @@ def keys(root: Node) -> set[str]:
 
 def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
     for function in descendants(root):
+        test = text(function.child_by_field_name("name")).startswith("Test")
         if function.type == "function_declaration":
-            if not text(function.child_by_field_name("name")).startswith("Test"):
+            if not test:
                 continue
         elif function.type != "func_literal":
             continue
@@ -63,7 +79,15 @@ def go_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             continue
         name = parameters.strip("()").split()[0]
         check = f"\nif {{number}} != {{other}} {{ {name}.Fatal({{number}}) }}\n"
-        yield Case(list(_opposites(body, name)), end_of_block(body), check)
+        once = _once(function, body) if test else ()
+        yield Case(list(_opposites(body, name)), end_of_block(body), check, once=once)
+
+
+def _once(function: Node, body: Node) -> Sequence[Insertion]:
+    number = f"{{name}}n{function.start_byte}"
+    entry = f' if {number}++; {number} > 1 {{ panic("entered again") }}; '
+    start, at = function.start_byte, body.start_byte + 1
+    return ((start, start, f"var {number} int; "), (at, at, entry))
 
 
 def _opposites(body: Node, name: str) -> Iterator[Expectation]:

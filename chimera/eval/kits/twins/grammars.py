@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import importlib
 import random
+import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from functools import cache
 from typing import TYPE_CHECKING
 
@@ -33,7 +35,16 @@ def cases_of(language: str, source: bytes) -> tuple[list[Case], list[Insertion]]
     grammar = GRAMMARS[language]
     root = _parser(language).parse(source).root_node
     head = grammar.head(root)
-    return list(grammar.cases(root, grammar)), [(head, head, grammar.prologue)]
+    cases = list(grammar.cases(root, grammar))
+    if all(case.helper for case in cases):
+        return [], []
+    if helpers := "|".join(re.escape(case.name) for case in cases if case.helper):
+        called = re.compile(rf"\b(?:{helpers})\b[^;(]*\(".encode())
+        cases = [
+            replace(case, helped=called.search(source, case.count[0], case.place or 0) is not None)
+            for case in cases
+        ]
+    return cases, [(head, head, grammar.opposites), (head, head, grammar.prologue)]
 
 
 def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict[str, bytes]:
@@ -56,13 +67,22 @@ def renamed_variables(sources: Mapping[str, bytes], seed: random.Random) -> dict
     }
 
 
-def other_meanings(package: Iterable[bytes], tests: Iterable[bytes]) -> set[str]:
-    """The names of Go's own that a package declares anew and its tests use."""
+def words_held(sources: Mapping[str, bytes], reference: Iterable[bytes]) -> dict[str, bytes]:
+    """A file for each package of Go's tests, beside which no other file of that package can give
+    the words that the tests use a meaning of their own, `nil` for one: the compiler refuses it, and
+    nobody else reads what an answer wrote. What the tests or the reference declare is theirs."""
     parse = _parser("go").parse
-    kinds = ("var_declaration", "const_declaration", "function_declaration", "type_declaration")
-    own = {name for source in package for name in go.declared(parse(source).root_node, *kinds)}
-    used = {text(node) for source in tests for node in go.identifiers(parse(source).root_node)}
-    return own & used & go.UNIVERSE
+    roots = {path: parse(source).root_node for path, source in sources.items()}
+    known = [*roots.values(), *(parse(source).root_node for source in reference)]
+    words = go.UNIVERSE.difference(*(go.declared(root, *go.DECLARING) for root in known))
+    words &= {text(node) for root in roots.values() for node in go.identifiers(root)}
+    tests = {path: root for path, root in roots.items() if path.endswith("_test.go")}
+    packages = {(path.rpartition("/")[0], go.package(root)): path for path, root in tests.items()}
+    return {
+        path.removesuffix("_test.go") + "_words_test.go": go.file_of_words(package, sorted(words))
+        for (_, package), path in packages.items()
+        if words and package
+    }
 
 
 @cache
@@ -139,6 +159,7 @@ GRAMMARS: Mapping[str, Grammar] = {
         frozenset(),
         rust.rust_cases,
         prologue=rust.PROLOGUE,
+        opposites=rust.OPPOSITES,
         head=rust.head,
     ),
     "cpp": Grammar(
@@ -153,6 +174,7 @@ GRAMMARS: Mapping[str, Grammar] = {
         _CPP_CONTAINERS,
         cpp.cpp_cases,
         prologue=cpp.PROLOGUE,
+        opposites=cpp.OPPOSITES,
         head=cpp.head,
     ),
 }

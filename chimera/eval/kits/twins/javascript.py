@@ -2,11 +2,20 @@
 
 from __future__ import annotations
 
+import random
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING
 
-from chimera.eval.kits.twins.cases import Assertion, Case, Expectation, around, instead
+from chimera.eval.kits.twins.cases import (
+    Assertion,
+    Case,
+    Expectation,
+    Insertion,
+    around,
+    instead,
+    some_text,
+)
 from chimera.eval.kits.twins.trees import (
     Grammar,
     descendants,
@@ -42,6 +51,7 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
             yield Case()
             continue
         calls = list(_calls([body, *descendants(body)]))
+        once = _once(call, functions[-1], body)
         found = list(_expectations(calls, body, grammar)) or list(_opposites(calls))
         if body.type == "statement_block":
             whole_test = not _takes_part(functions[-1]) and reaches_end(body, _NESTED)
@@ -52,12 +62,26 @@ def javascript_cases(root: Node, grammar: Grammar) -> Iterator[Case]:
                 assertions=tuple(_assertions(body, grammar)) if whole_test else (),
                 count=(body.start_byte + 1, " let {name}c = 0; "),
                 account=f"{_check(body, _ACCOUNT, '0')};\n",
+                once=once,
             )
         elif body.type == "call_expression":  # the check's value is undefined
             check = _check(body, "{number}", "{other}")
-            yield Case(found, int(body.start_byte), f"{check} ?? ")
+            yield Case(found, int(body.start_byte), f"{check} ?? ", once=once)
         else:
             yield Case(found)
+
+
+def _once(call: Node, function: Node, body: Node) -> Sequence[Insertion]:
+    """What counts is a variable around the function, unless that is for each line of a table."""
+    declared = call.child_by_field_name("function")
+    if declared is None or declared.type == "call_expression":
+        return ()
+    entry, at = " {name}o(); ", body.start_byte + 1
+    if body.type != "statement_block":
+        entry, at = "{name}o() ?? ", body.start_byte
+    counted = "(n => () => { if (n++) throw new Error('entered again'); })(0)"
+    start, end = function.start_byte, function.end_byte
+    return ((start, start, "(({name}o) => "), (at, at, entry), (end, end, f")({counted})"))
 
 
 def _testing(function: Node | None) -> str:
@@ -106,11 +130,54 @@ def _expectations(calls: Iterable[Call], body: Node, grammar: Grammar) -> Iterat
         asked = text(object_)
         if asked.startswith("expect(") and not asked.endswith(".not") and given:
             if name in _ASKED:
-                found = list(expected(given[0], body, grammar))
+                found = list(_expected(given[0], body, grammar))
                 yield from found or whole(given[0], name in _EQUAL)
         elif name in _COMPARED and len(given) >= 2:
-            found = list(expected(given[1], body, grammar))
+            found = list(_expected(given[1], body, grammar))
             yield from found or whole(given[1], True)
+
+
+def _expected(node: Node, body: Node, grammar: Grammar) -> Iterator[Expectation]:
+    """Of an object of a class that is not the language's, what it is made of stays: it is for that
+    to say what it makes of it. The object gets properties instead that no right answer's has."""
+    found, made = list(expected(node, body, grammar)), []
+    if found:
+        news = (each for each in descendants(body) if each.type == "new_expression")
+        made = [each for each in news if not _is_builtin(each.child_by_field_name("constructor"))]
+    seen: set[int] = set()
+    for one in found:
+        whose = next((n for n in made if n.start_byte <= one.start < n.end_byte), None)
+        if whose is None:
+            yield one
+        elif whose.start_byte not in seen:
+            seen.add(whose.start_byte)
+            yield Expectation(whose.start_byte, whose.end_byte, _with_properties)
+
+
+def _with_properties(text: bytes, seed: random.Random) -> bytes:
+    word = some_text(b"", seed)
+    return b"Object.assign(" + text + b", { message: " + word + b", " + word + b": 1 })"
+
+
+def _is_builtin(constructor: Node | None) -> bool:
+    """Whether it is the language's own, and the file has no other of that name."""
+    name, root = text(constructor), constructor
+    if name not in _BUILTIN or root is None:
+        return False
+    while root.parent is not None:
+        root = root.parent
+    declared = (each.parent for each in descendants(root) if text(each) == name)
+    return not any(each is not None and each.type in _NAMING for each in declared)
+
+
+_BUILTIN = frozenset(
+    {"Array", "Date", "Error", "Map", "RangeError", "ReferenceError", "Set", "SyntaxError",
+     "TypeError", "Uint8Array", "Uint16Array", "Uint32Array"}
+)  # fmt: skip
+_NAMING = frozenset(
+    {"import_specifier", "import_clause", "namespace_import", "variable_declarator",
+     "object_pattern", "pair_pattern", "class_declaration", "function_declaration"}
+)  # fmt: skip
 
 
 def _opposites(calls: Iterable[Call]) -> Iterator[Expectation]:

@@ -23,6 +23,7 @@ class Grammar:
     cases: Callable[[Node, Grammar], Iterator[Case]]
     function: str = "language"
     prologue: str = ""
+    opposites: str = ""  # definitions that changed assertions need, wherever they stand
     head: Callable[[Node], int] = lambda root: 0
 
 

@@ -9,7 +9,7 @@ import pytest
 
 from chimera.eval.kits.twins import rewritten
 from chimera.eval.kits.twins.cases import Half, other_number
-from chimera.eval.kits.twins.grammars import other_meanings, renamed_variables
+from chimera.eval.kits.twins.grammars import renamed_variables, words_held
 
 CASES = [
     ("a.spec.js", "test('a', () => {\n  expect(f(1)).toEqual([2, {k: 'x'}]);\n});\n", 1),
@@ -57,6 +57,14 @@ def _body(content: bytes) -> bytes:
     return content.rpartition(b"\n//")[0]
 
 
+@pytest.mark.parametrize(("path", "source", "twinned"), CASES)
+def test_a_test_that_is_entered_again_ends_but_for_tables(path: str, source: str, twinned: int):
+    made = rewritten(path, source.encode(), twin=True, seed=random.Random(3), once=True)
+
+    assert made is not None
+    assert (b"entered again" in made.content) is (".each" not in source)
+
+
 def test_what_is_asked_stays_and_what_is_expected_changes():
     source = b"test('a', () => {\n  expect(f(1, 'in')).toBe('out');\n});\n"
     twin = rewritten("a.spec.js", source, twin=True, seed=random.Random(5))
@@ -66,7 +74,7 @@ def test_what_is_asked_stays_and_what_is_expected_changes():
     assert b"'out'" not in twin.content
 
 
-def test_what_a_java_test_makes_of_a_literal_changes_where_it_is_compared():
+def test_a_java_test_expects_another_object_of_those_that_the_file_makes():
     source = b"""\
 class A {
     @Test void a() {
@@ -74,29 +82,60 @@ class A {
         assertThat(f(1)).isEqualTo(made);
     }
     @Test void b() { assertEquals(new Node(), f(1)); }
+    @Test void c() { f(new Rational(x, 4)); assertThat(f(2)).isEqualTo(new Rational(2, 3)); }
 }
 """
     twin = rewritten("ATest.java", source, twin=True, seed=random.Random(5))
 
     assert twin is not None
     assert b"Rational made = new Rational(7, 6);" in twin.content
-    assert re.search(rb"isEqualTo\(new Rational\((?!7)\d+, 6\)\)", twin.content)
+    assert b"isEqualTo(new Rational(2, 3))" in twin.content
+    assert b"f(new Rational(x, 4))" in twin.content
+    assert b"isEqualTo(new Rational(7, 6))" in twin.content
     assert re.search(rb'assertEquals\("\w+", f\(1\)\)', twin.content)
 
 
-def test_what_helpers_of_a_rust_test_make_of_a_text_changes():
+def test_a_rust_test_expects_what_helpers_make_of_another_text_of_the_file():
     source = b"""\
 fn number(text: &str) -> Number { text.parse().unwrap() }
 #[test]
 fn a() {
-    assert_eq!(number("1") + number("2"), number("3"), "why");
+    assert_eq!(number("1") + number(&"2"), number("3"), "why");
     assert_eq!(other(x), x);
+}
+#[test]
+fn b() {
+    assert_eq!(f(1), Number::from("5"));
+    assert_eq!(f(1), String::from("5"));
 }
 """
     twin = rewritten("a.rs", source, twin=True, seed=random.Random(5))
 
     assert twin is not None
-    assert re.search(rb'\(number\("1"\) \+ number\("2"\), number\("3\w{5}"\)', twin.content)
+    assert re.search(rb'number\("1"\) \+ number\(&"2"\), number\("[12]"\)', twin.content)
+    assert b'assert_eq!(f(1), Number::from("5"))' in twin.content
+    assert re.search(rb'String::from\("5\w{5}"\)', twin.content)
+
+
+def test_what_constructors_are_given_stays_in_javascript_unless_they_are_its_own():
+    source = b"""\
+import { Rational, Set } from './a';
+test('a', () => {
+  const made = [new Rational(7, 6)];
+  expect(f(1)).toEqual(made);
+  expect(f(2)).toEqual(new Set([1]));
+  expect(f(3)).toEqual(new Map([[1, 2]]));
+});
+"""
+    twin = rewritten("a.spec.js", source, twin=True, seed=random.Random(5))
+
+    assert twin is not None
+    assert re.search(
+        rb"\[Object.assign\(new Rational\(7, 6\), \{ message: \"(\w+)\", \"\1\": 1 \}\)\]",
+        twin.content,
+    )
+    assert b"Object.assign(new Set([1])," in twin.content
+    assert re.search(rb"new Map\(\[\[(?!1, 2)\d+, \d+\]\]\)", twin.content)
 
 
 @pytest.mark.parametrize(
@@ -235,16 +274,118 @@ def test_variables_that_go_tests_share_have_other_names():
     assert made["a.go"].endswith(b"= []row{{key: 1}}, 2\nvar key = 3\n")
 
 
-def test_words_of_go_that_a_package_declares_are_found_where_tests_use_them():
-    package = (
-        b"package a\nvar nil = 3\nfunc max(a int) int { len := 1; return len }\ntype string int\n"
-    )
+def test_words_of_go_that_tests_use_are_imports_of_their_package():
     tests = (
         b"package a\nfunc TestA(t *testing.T) {\n\tif f() != nil || len(a) > 0 { t.Fatal() }\n}\n"
     )
+    table = b"package a\nfunc len(x int) int { return x }\n"
 
-    assert other_meanings([package], [tests]) == {"nil"}
-    assert other_meanings([package], [b"package a\nvar a string\n"]) == {"string"}
+    made = words_held({"a_test.go": tests, "table.go": table}, [])
+    (held,) = words_held({"a_test.go": tests}, [b"package a\nvar nil = 3\n"]).values()
+
+    assert re.findall(rb'\t(\w+) "strings"', made["a_words_test.go"]) == [b"int", b"nil"]
+    assert re.findall(rb'\t(\w+) "strings"', held) == [b"len"]
+
+
+HELPERS = [
+    (
+        "ATest.java",
+        "class A { void asked(int x, int y) { assertThat(f(x)).isCloseTo(y, z); }"
+        " @Test void a() { asked(1, 2); } }\n",
+        b"isNotCloseTo",
+    ),
+]
+
+
+def test_what_a_cpp_function_compares_with_changes_where_it_is_given():
+    source = b"""\
+template <typename T> static void asked(const tree<T>& it, const T& data, bool left) {
+    REQUIRE(data == it->data());
+    REQUIRE((bool) it->left() == left);
+}
+TEST_CASE("a") {
+    auto tested = make({4});
+    asked<int>(tested, 4, false);
+}
+"""
+    twin = rewritten("a_test.cpp", source, twin=True, seed=random.Random(3))
+
+    assert twin is not None
+    assert (twin.tests, twin.at_end) == (1, 0)
+    assert re.search(rb"asked<int>\(tested, (?!4)\d+, true\)", twin.content)
+    assert b"make({4})" in twin.content
+
+
+def test_what_a_rust_function_compares_with_changes_where_it_is_given():
+    source = b"""\
+fn asked(given: &str, wanted: &[&str]) {
+    assert_eq!(f(given), wanted);
+}
+#[test]
+fn a() {
+    asked("1", &["2"]);
+}
+"""
+    twin = rewritten("a.rs", source, twin=True, seed=random.Random(3), choice=1)
+
+    assert twin is not None
+    assert (twin.tests, twin.at_end) == (1, 0)
+    assert re.search(rb'asked\("1", &\["2\w+"\]\)', twin.content)
+    assert b"assert_eq!(f(given), wanted)" in twin.content
+
+
+@pytest.mark.parametrize(("path", "source", "opposite"), HELPERS)
+def test_functions_that_assert_for_tests_change_too(path: str, source: str, opposite: bytes):
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=1)
+
+    assert twin is not None
+    assert (twin.tests, twin.twinned, twin.at_end) == (1, 1, 0)
+    assert opposite in twin.content.partition(b"asked")[2]
+
+
+ASSERTED = [
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_THROWS_AS(f(1), E);\n}\n', b"AS_NOT"),
+    ("a_test.cpp", 'TEST_CASE("a") {\n    REQUIRE_NOTHROW(f(1));\n}\n', b"NOTHROW_NOT"),
+    ("ATest.java", "class A { @Test void a() { assertThatExceptionOfType(E.class)"
+     ".isThrownBy(() -> f(1)); } }\n", b"DataFormatException.class"),
+    ("ATest.java", "class A { @Test void a() { String e = \"x\"; assertThat(f(e))"
+     ".containsExactly(e); } }\n", b'containsExactly("x'),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).containsExactly(E.A, E.A); g(E.B);"
+     " } }\n", b"containsExactly(E.B, E.B)"),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).isEqualTo(x, within(y)); } }\n",
+     b".isNotCloseTo(x,"),
+    ("ATest.java", "class A { @Test void a() { assertThat(f(1)).isNotNull().isNotEmpty(); } }\n",
+     b".isNotNull().isEmpty()"),
+    ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"_assert_not!(f(1)"),
+    ("a.rs", "#[test]\nfn a() {\n    assert_ne!(f(1), f(2));\n}\n", b"_assert_eq!(f(1)"),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(
+    ("path", "source", "definition"),
+    [
+        ("a.rs", "#[test]\nfn a() {\n    assert!(f(1));\n}\n", b"macro_rules! assert_not "),
+        (
+            "a_test.cpp",
+            'TEST_CASE("a") { REQUIRE_THROWS(f(1)); }\n',
+            b"#define REQUIRE_THROWS_NOT(",
+        ),
+    ],
+)
+def test_a_plain_form_has_the_opposites_that_it_needs(path: str, source: str, definition: bytes):
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), plain=True)
+
+    assert twin is not None
+    assert definition in twin.content
+
+
+@pytest.mark.parametrize(("path", "source", "other"), ASSERTED)
+def test_what_a_test_asserts_is_changed_itself(path: str, source: str, other: bytes):
+    twin = rewritten(path, source.encode(), twin=True, seed=random.Random(3), choice=1)
+
+    assert twin is not None
+    assert twin.at_end == 0
+    assert other in twin.content
 
 
 @pytest.mark.parametrize("path", ["notes.txt", "Makefile", "a.kt"])
