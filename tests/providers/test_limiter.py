@@ -136,16 +136,15 @@ def test_those_who_ask_take_turns_however_much_each_asks():
         threads[-1].start()
         while waiting() + limiter.running < len(threads):
             time.sleep(0.001)
-    for of in ("greedy", "greedy", "modest"):
-        limiter.release(of)
-    for _ in range(19):
+    given_back = ["greedy", "greedy", "modest"]
+    for number in range(22):
         while len(turns) + waiting() < len(threads):
             time.sleep(0.001)
-        limiter.release(turns[-1])
+        limiter.release(given_back[number] if number < 3 else turns[-1])
     for thread in threads:
         thread.join()
 
-    assert set(turns[2:4]) == {"modest", "other"}
+    assert set(turns[2:5]) == {"greedy", "modest", "other"}
     assert turns.count("greedy") == 20
     assert limiter._waiting == {}
 
