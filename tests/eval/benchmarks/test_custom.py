@@ -449,6 +449,7 @@ def test_the_answer_may_have_a_part_in_the_names_of_tests(
         assert why in result.why
 
 
+@pytest.mark.slow
 def test_what_a_reference_showed_holds_for_the_same_task_alone(require, tmp_path, monkeypatch):
     """Not for other files of the task's, nor where it failed."""
     require("bwrap")
@@ -470,6 +471,7 @@ def test_what_a_reference_showed_holds_for_the_same_task_alone(require, tmp_path
     assert len([*(tmp_path / "custom-twins").glob("*.json")]) == 2
 
 
+@pytest.mark.slow
 def test_a_kept_reference_of_another_time_accuses_nobody(require, tmp_path, monkeypatch):
     """What it showed is asked again before it is held against an answer."""
     require("bwrap")
@@ -509,7 +511,7 @@ class Installs:
 
 
 @pytest.mark.parametrize("command", ["python3 -m pytest -q test_it.py", "python3 test_it.py"])
-@pytest.mark.parametrize("given", [False, True])
+@pytest.mark.parametrize("given", [False, pytest.param(True, marks=pytest.mark.slow)])
 def test_packages_of_the_user_are_those_of_the_task(require, command, given):
     require("bwrap")
     task = {"test_command": command, "test_files": {"test_it.py": TEST_FILE + "\ntest_f()\n"}}
@@ -524,19 +526,21 @@ def test_packages_of_the_user_are_those_of_the_task(require, command, given):
 
 
 @pytest.mark.parametrize(
-    ("answer", "why"),
+    ("answer", "seconds", "why"),
     [
-        ("def f(x):\n    while True: pass\n", "time limit"),
-        ("import os\ndef f(x): os._exit(0)\n", "no test ran"),
-        ("raise KeyboardInterrupt\n", "no test ran"),
+        pytest.param("def f(x):\n    while True: pass\n", 8, "time limit", marks=pytest.mark.slow),
+        ("import os\ndef f(x): os._exit(0)\n", 300, "no test ran"),
+        ("raise KeyboardInterrupt\n", 300, "no test ran"),
     ],
 )
-def test_without_a_reference_an_answer_that_ends_the_tests_has_failed(require, answer, why):
+def test_without_a_reference_an_answer_that_ends_the_tests_has_failed(
+    require, answer, seconds, why
+):
     require("bwrap")
     task = {
         "test_command": "python3 -m pytest -q test_it.py",
         "test_files": {"test_it.py": TEST_FILE},
-        "timeout_s": 8,
+        "timeout_s": seconds,
     }
     result = verdict(task, Writes({"answer.py": answer}), "bubblewrap")
     broken = {**task, "test_command": "python3 -m pytest --no-such-option test_it.py"}
