@@ -87,14 +87,17 @@ def _bounded(library: Any) -> type[Any]:
             size = 0
             for part in self._unpacked():
                 size += len(part)
-                if size > self._most:
-                    if self._whole:
-                        raise library.DecodingError(f"the body has more than {self._most} bytes")
+                if size > self._most and not self._whole:
                     yield part[: self._most - size]
                     return
+                self._check(size)
                 yield part
-                if self._end is not None and time.monotonic() > self._end:
-                    raise library.ReadTimeout("the body had not arrived whole")
+
+        def _check(self, size: int) -> None:
+            if size > self._most:
+                raise library.DecodingError(f"the body has more than {self._most} bytes")
+            if self._end is not None and time.monotonic() > self._end:
+                raise library.ReadTimeout("the body had not arrived whole")
 
         def _unpacked(self) -> Iterator[bytes]:
             if self._packing in ("", "identity"):
@@ -102,15 +105,28 @@ def _bounded(library: Any) -> type[Any]:
                 return
             if self._packing not in ("gzip", "x-gzip"):
                 raise library.DecodingError(f"the body is packed as {self._packing[:40]!r}")
-            inflater = zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
             try:
-                for part in self._inner:
-                    unpacked = inflater.decompress(part, UNPACKED_AT_ONCE)
-                    while unpacked:
-                        yield unpacked
-                        unpacked = inflater.decompress(inflater.unconsumed_tail, UNPACKED_AT_ONCE)
+                yield from self._inflated()
             except zlib.error as error:
                 raise library.DecodingError(f"the body is no gzip: {error}") from None
+
+        def _inflated(self) -> Iterator[bytes]:
+            """What is packed is bounded as well: it can come to nothing. It may have several ends,
+            each but the last with a beginning after it."""
+            size, inflater = 0, None
+            for part in self._inner:
+                size += len(part)
+                self._check(size)
+                while part:
+                    inflater = inflater or zlib.decompressobj(wbits=zlib.MAX_WBITS | 16)
+                    if unpacked := inflater.decompress(part, UNPACKED_AT_ONCE):
+                        yield unpacked
+                    part = inflater.unconsumed_tail
+                    if inflater.eof:
+                        part, inflater = inflater.unused_data, None
+                        self._check(size)
+            if inflater is not None and self._whole:
+                raise library.DecodingError("the body was cut off")
 
         def close(self) -> None:
             self._inner.close()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import json
 import threading
+import zlib
 from collections.abc import Callable, Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -183,6 +184,31 @@ def test_no_body_is_unpacked_beyond_its_bound(
         return
     with pytest.raises(ProviderError):
         asked(provider)
+
+
+@pytest.mark.parametrize("spoken", FORMATS)
+@pytest.mark.parametrize("cut", [0, 1, 8])
+def test_a_packed_body_may_have_several_parts_and_is_whole_or_none(service, spoken: str, cut: int):
+    body = json.dumps(ANSWERS[spoken](dict.fromkeys(NAMES[spoken][:2], 1))).encode()
+    packed = gzip.compress(body[:20]) + gzip.compress(body[20:] + b" ")
+    packed = packed[: len(packed) - cut]
+    provider = provider_of(service(packed, headers={"content-encoding": "gzip"}), spoken)
+    if not cut:
+        assert asked(provider)[1] == "Yes."
+        return
+    with pytest.raises(ProviderError, match="cut off"):
+        asked(provider)
+
+
+@pytest.mark.parametrize("spoken", FORMATS[:1])
+def test_packed_bytes_without_end_that_come_to_nothing_are_given_up(service, spoken: str):
+    nothing = zlib.compressobj(wbits=zlib.MAX_WBITS | 16).flush(zlib.Z_SYNC_FLUSH)
+    endless = service(
+        nothing + b"\0\0\0\xff\xff" * 10_000, headers={"content-encoding": "gzip"}, endless=True
+    )
+
+    with pytest.raises(ProviderError):
+        asked(provider_of(endless, spoken))
 
 
 @pytest.mark.parametrize("spoken", FORMATS)
