@@ -417,6 +417,10 @@ class _Rounds:
 Plan = _Rounds | Sequence[Planned]
 
 
+#: Trials in a row that began and could not be paid to their end: the budget is used up.
+_MOST_UNAFFORDABLE = 3
+
+
 class _Streak:
     """Counts trials in a row that met the same fault; the numbers in a message do not matter.
 
@@ -425,17 +429,23 @@ class _Streak:
 
     def __init__(self, limit: int, first: int) -> None:
         self._limit, self._first, self._count, self._last = limit, first, 0, ""
+        self._unaffordable = 0
 
     def would_meet_all(self) -> bool:
         """Whether the latest trial met what every other one would meet: the next can wait."""
         return self._last == "everywhere"
 
     def reason_to_stop(self, record: TrialRecord) -> str | None:
+        if record.error is not None and record.error.boundary == "budget":
+            self._unaffordable += not record.error.retryable
+            used_up = not record.error.of_answer or self._unaffordable == _MOST_UNAFFORDABLE
+            if used_up and not record.error.retryable:
+                return f"the budget is used up: {record.error.message}"
+        else:
+            self._unaffordable = 0
         if record.error is None or record.error.of_answer or record.error.boundary == "store":
             self._count, self._last = 0, ""
             return None
-        if record.error.boundary == "budget" and not record.error.retryable:
-            return f"the budget is used up: {record.error.message}"
         everywhere = record.error.everywhere
         fault = "everywhere" if everywhere else re.sub(r"[0-9a-f]{6,}|\d+", "#", record.why)
         self._count = self._count + 1 if fault == self._last else 1

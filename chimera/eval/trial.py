@@ -54,6 +54,8 @@ GRACE_SECONDS = 10.0
 FIRST_BACKOFF_SECONDS = 1.0
 #: The most US dollars that an agent is believed to have cost.
 MOST_COST = 1e9
+#: What the store has room for.
+MOST_COUNTED = 2**63
 
 _open_environments: dict[int, Environment] = {}
 
@@ -248,7 +250,7 @@ def run_trial(
     attempt = 0
     while True:
         attempt += 1
-        account.phase, meter.earlier = "start", len(meter.calls)
+        account.phase, meter.earlier, meter.replied_again = "start", len(meter.calls), False
 
         def submitted(attempt: int = attempt) -> None:
             if checkpoint is not None and meter.calls and spec.benchmark.grading == "fresh":
@@ -381,7 +383,10 @@ def _believable(cost: object) -> float | None:
 
 def _seconds(spec: TrialSpec) -> float | None:
     """How long the agent may work: the user's limit or the task's own, whichever ends first."""
-    bounds = (spec.limits.seconds, spec.benchmark.agent_seconds(spec.task))
+    own = spec.benchmark.agent_seconds(spec.task)
+    if own is not None and not (isinstance(own, (int, float)) and own > 0):
+        raise GraderError(f"agent_seconds gives {own!r}: expected a number above 0, or None")
+    bounds = (spec.limits.seconds, own)
     return min((seconds for seconds in bounds if seconds is not None), default=None)
 
 
@@ -394,7 +399,20 @@ def _run_agent(agent: Agent, prompt: str, env: Environment, seconds: float | Non
     if not isinstance(result, (AgentResult, str)):
         kind = type(result).__name__
         raise AgentError(f"the agent returned {kind}, not a text or an AgentResult")
-    return AgentResult(result) if isinstance(result, str) else result
+    return AgentResult(result) if isinstance(result, str) else _checked_result(result)
+
+
+def _checked_result(result: AgentResult) -> AgentResult:
+    """Of an agent of one's own: what could not be counted or stored is told."""
+    expected: dict[str, type] = {"output": str, "usage": Usage, "steps": int, "stop_reason": str}
+    for name, kind in expected.items():
+        if not isinstance(value := getattr(result, name), kind):
+            raise AgentError(f"the agent's {name} is {value!r:.80}: expected {kind.__name__}")
+    counts = (result.steps, *asdict(result.usage).values())
+    if not all(isinstance(count, int) and 0 <= count < MOST_COUNTED for count in counts):
+        told = ", ".join(map(repr, counts))
+        raise AgentError(f"the agent's steps and tokens are {told:.80}: expected numbers from 0")
+    return result
 
 
 def _within(call: Callable[[], ResultT], seconds: float, env: Environment) -> ResultT:

@@ -265,6 +265,7 @@ class Session:
 
     def _again(self, call: Call, asked: Asked, found: JournaledCall, send: _Held) -> Response:
         """What was answered, and paid, before this run was interrupted."""
+        self.meter.replied_again = True
         send(found.reply)
         if found.reply.lstrip().startswith(b"{"):
             whole = json.loads(found.reply)

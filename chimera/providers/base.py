@@ -220,9 +220,12 @@ class _Call:
 
         store = CallStore.at(self.provider.cache)
         request = self.request
-        key = call_key(
-            self.provider.identity(), request.messages, request.parameters(), self.meter.sample
-        )
+        try:
+            key = call_key(
+                self.provider.identity(), request.messages, request.parameters(), self.meter.sample
+            )
+        except RecursionError:  # so deep are the arguments that the model gave to a tool
+            return self._paid()
         found = store.load(key)
         if found is not None:
             self._record(found.usage, cached=True)

@@ -10,7 +10,7 @@ from typing import Any, ClassVar
 from chimera.providers.base import CallFailed, Provider, Request
 from chimera.providers.http import client_settings
 from chimera.providers.prices import Price, table_price
-from chimera.providers.sdk import decoded, never_sent, readable, status_failure
+from chimera.providers.sdk import decoded, malformed, never_sent, readable, status_failure
 from chimera.providers.settings import merge
 from chimera.providers.wire import gemini
 from chimera.types import JSON, Response
@@ -84,6 +84,8 @@ class GeminiProvider(Provider):
         if not_sent := never_sent(self.name, error):
             return not_sent
         kinds = {cls.__module__.partition(".")[0] for cls in type(error).__mro__}
+        if isinstance(error, (RecursionError, ValueError)):  # the SDK reads refusals itself
+            return malformed(self.name, f"the answer cannot be read: {type(error).__name__}")
         if not kinds & {"httpx", "httpx2", "httpcore", "requests"}:
             return error
         sent = type(error).__name__ not in ("ConnectError", "ConnectTimeout", "PoolTimeout")

@@ -117,6 +117,8 @@ class Meter:
     cost: float | None = 0.0  # None as soon as one call's price is unknown
     #: How many of the calls are not those of the agent that is at work.
     earlier: int = 0
+    #: Whether it was given a reply that had been paid before.
+    replied_again: bool = False
     #: What the agent did so far, for a trial that ends in an error; agents may set it.
     trajectory: Sequence[Step] = ()
     #: Where replies are kept until the trial is stored, for agents that can be given them again.
@@ -134,7 +136,7 @@ class Meter:
     @property
     def answered(self) -> bool:
         """Whether the agent's model has spoken."""
-        return any(call.error is None for call in self.calls[self.earlier :])
+        return self.replied_again or any(call.error is None for call in self.calls[self.earlier :])
 
     def check(self) -> None:
         """Raise `LimitReached` when the trial may not make another call."""

@@ -149,10 +149,9 @@ def retry_after(headers: Any) -> float | None:
     except ValueError:
         pass
     try:
-        date = email.utils.parsedate_to_datetime(value)
-    except ValueError:
+        return max(0.0, email.utils.parsedate_to_datetime(value).timestamp() - time.time())
+    except (ValueError, OverflowError):
         return None
-    return max(0.0, date.timestamp() - time.time())
 
 
 def tool_arguments(raw: object) -> tuple[dict[str, JSON] | None, str]:

@@ -79,12 +79,15 @@ class CallStore:
         row = self._row("SELECT answer FROM answers WHERE key = ?", key)
         try:
             return None if row is None else _response(json.loads(row[0]))
-        except (AttributeError, KeyError, TypeError, ValueError):
+        except (AttributeError, KeyError, RecursionError, TypeError, ValueError):
             self._row("DELETE FROM answers WHERE key = ?", key)
             return None
 
     def save(self, key: str, response: Response) -> None:
-        answer = json.dumps(asdict(response), default=_plain)
+        try:
+            answer = json.dumps(asdict(response), default=_plain)
+        except (RecursionError, TypeError, ValueError):
+            return
         self._row("INSERT OR IGNORE INTO answers VALUES (?, ?)", key, answer)
 
     def _row(self, statement: str, *values: str) -> tuple[str, ...] | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import math
 import os
 import random
 import signal
@@ -12,6 +13,7 @@ import sys
 import textwrap
 import time
 from dataclasses import dataclass, field
+from decimal import Decimal
 from typing import ClassVar
 
 import pytest
@@ -23,7 +25,7 @@ from chimera.eval.submitters import Stored
 from chimera.eval.values import Submission, Verdict
 from chimera.providers.base import CallFailed
 from chimera.providers.meter import TrialLimits
-from chimera.types import AgentResult, Message, Step
+from chimera.types import AgentResult, Message, Step, Usage
 
 
 class Parity(Benchmark):
@@ -234,17 +236,17 @@ def test_what_a_model_did_in_its_environment_does_not_trip_the_breaker():
 
 
 @pytest.mark.parametrize(
-    ("fault", "stopped"),
+    ("fault", "stopped", "begun"),
     [
-        (CallFailed("HTTP 400", retryable=False, refused=True), "5 trials in a row"),
-        (CallFailed("HTTP 403", retryable=False, everywhere=True), "3 trials in a row"),
-        (CallFailed("HTTP 500", retryable=True), "5 trials in a row"),
-        (BudgetExceeded("the next call may cost $1000"), "the budget is used up"),
-        (BudgetExceeded("others have reserved it", retryable=True), "5 trials in a row"),
+        (CallFailed("HTTP 400", retryable=False, refused=True), "5 trials in a row", 12),
+        (CallFailed("HTTP 403", retryable=False, everywhere=True), "3 trials in a row", 12),
+        (CallFailed("HTTP 500", retryable=True), "5 trials in a row", 12),
+        (BudgetExceeded("the next call may cost $1000"), "the budget is used up", 3),
+        (BudgetExceeded("others have reserved it", retryable=True), "5 trials in a row", 12),
     ],
 )
-def test_what_a_model_led_to_after_it_spoke_does_not_trip_the_breaker(fault, stopped):
-    """Every trial's first call does."""
+def test_what_a_model_led_to_after_it_spoke_does_not_trip_the_breaker(fault, stopped, begun):
+    """Every trial's first call does. But money that is gone pays no trial to its end."""
     from chimera.agents import create_agent
 
     class Asks:
@@ -263,8 +265,43 @@ def test_what_a_model_led_to_after_it_spoke_does_not_trip_the_breaker(fault, sto
         return Harness(benchmark=Parity(12), agent=Asks(**agent), **settings).run()
 
     result = run(first=False)
-    assert (result.errored, result.stopped) == (12, None)
+    assert (result.errored, result.stopped is None) == (begun, begun == 12)
     assert stopped in run(first=True).stopped
+
+
+@pytest.mark.parametrize(
+    "odd",
+    [
+        {"usage": None},
+        {"usage": {"input_tokens": 1}},
+        {"usage": Usage(1.5, 1)},
+        {"usage": Usage(2**70, 1)},
+        {"steps": "x"},
+        {"steps": -1},
+        {"stop_reason": None},
+        {"output": None},
+    ],
+    ids=str,
+)
+def test_an_odd_result_of_an_own_agent_is_an_error_of_its_trial(odd):
+    class Odd:
+        def run(self, prompt, env):
+            return AgentResult(**{"output": "yes", **odd})
+
+    result = Harness(benchmark=Parity(2), agent=Odd()).run()
+
+    assert [each.why.partition(":")[0] for each in result.results] == ["agent"] * 2
+
+
+@pytest.mark.parametrize("seconds", ["60", -1, math.nan, Decimal(60)])
+def test_an_odd_time_of_an_own_task_is_an_error_of_its_trial(seconds):
+    class Odd(Parity):
+        def agent_seconds(self, task):
+            return seconds
+
+    result = Harness(benchmark=Odd(2), agent="nop").run()
+
+    assert [each.why.partition(":")[0] for each in result.results] == ["grader"] * 2
 
 
 def test_an_environment_for_grading_that_does_not_start_trips_the_breaker():

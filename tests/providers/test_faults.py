@@ -13,7 +13,7 @@ from chimera.providers import Provider, base, create_provider
 from chimera.providers.base import CallFailed
 from chimera.providers.limiter import limiter_for
 from chimera.providers.meter import Budget, Meter, TrialLimits, metered
-from chimera.providers.sdk import status_failure
+from chimera.providers.sdk import retry_after, status_failure
 from chimera.types import Message
 from tests.providers.fault_proxy import (
     EMPTY,
@@ -117,6 +117,19 @@ def test_a_fault_that_stays_is_a_provider_error_after_all_attempts(
     assert caught.value.retryable is True
     assert [call.attempts for call in meter.calls] == [3]
     assert meter.cost == 0.0
+
+
+@pytest.mark.parametrize(
+    ("said", "seconds"),
+    [
+        ("Mon, 01 Jan 2020 99999999999999999999:00:00 GMT", None),
+        ("Mon, 01 Jan 2020 00:00:00 GMT", 0.0),
+        ("soon", None),
+        ("2", 2.0),
+    ],
+)
+def test_a_pause_that_is_none_is_not_asked_for(said: str, seconds: float | None):
+    assert retry_after({"retry-after": said}) == seconds
 
 
 def test_retry_after_is_waited_for_by_every_call(

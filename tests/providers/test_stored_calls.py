@@ -107,6 +107,15 @@ def test_an_answer_that_cannot_be_read_is_asked_for_anew(provider: Counting, dam
     assert [ask(provider).content for _ in range(2)] == ["2", "2"]
 
 
+def test_a_call_that_is_nested_too_deep_to_be_kept_is_made(provider: Counting):
+    deep: dict[str, object] = {}
+    for _ in range(5000):
+        deep = {"a": deep}
+    asked = [*QUESTION, Message("assistant", "", (ToolCall("c", "bash", deep, "{}"),))]
+
+    assert [provider.complete(asked).content for _ in range(2)] == ["1", "2"]
+
+
 @pytest.mark.parametrize("broken", ["PRAGMA query_only = on", "DROP TABLE answers"])
 def test_an_answer_that_cannot_be_kept_is_one_all_the_same(provider: Counting, broken: str):
     assert provider.cache is not None

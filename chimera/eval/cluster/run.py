@@ -50,6 +50,11 @@ def on_nodes(
     prepared: PreparedRun, on: str, say: Callable[[str], None] = lambda _: None
 ) -> Callable[[Surroundings, int], Fleet]:
     """What makes the executor of a run whose trials are done where `on` says."""
+    if prepared.settings.batch is not None:
+        raise UsageError(
+            "--batch collects calls in one process, and --on has several: name one of them\n"
+            "  Without --on thousands of trials wait for a batch at once."
+        )
     stored = prepared.answers is not None
     settings = asdict(prepared.settings)
     if settings["dataset"] is not None:

@@ -281,8 +281,8 @@ def test_hostile_code_in_every_language_is_found_by_the_twin(language, dataset, 
         verdict = graded(benchmark, task, submission, StartBackend("bubblewrap"))
 
         assert not verdict.passed, what
-        # nobody reads what Rust's tests print: whoever writes a report and ends them leaves none
-        unread = language == "rust" and verdict.why.startswith("there is no test report")
+        # nobody reads what these tests print: whoever writes a report and ends them leaves none
+        unread = verdict.why.startswith(("there is no test report", "no test ran"))
         assert unread or verdict.metrics.get("tampering"), (what, verdict.why, verdict.evidence)
 
 

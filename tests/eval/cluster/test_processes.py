@@ -11,6 +11,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -317,6 +318,14 @@ def test_a_run_that_is_cut_off_leaves_no_process_and_is_resumed(
 def test_what_on_does_not_take_is_said(on: str):
     with pytest.raises(UsageError, match=r"expected processes, processes:N, ray, or ray://"):
         process_count(on)
+
+
+def test_batches_are_not_made_by_several(waits: Path):
+    prepared = prepare(settings(waits))
+    prepared = replace(prepared, settings=replace(prepared.settings, batch="x"))
+
+    with pytest.raises(UsageError, match="--batch collects calls in one process"):
+        on_nodes(prepared, "processes:2")
 
 
 def test_processes_are_as_many_as_cores_or_as_asked_for():
