@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, ClassVar, Literal
@@ -17,10 +17,10 @@ from chimera.environments.base import Environment
 from chimera.errors import DatasetError
 from chimera.eval.benchmark import Export, Lack, StartEnvironment
 from chimera.eval.benchmarks._tau_bench.benchmark import (
-    OWN_TASK,
     ConversationOptions,
     Conversations,
     TauTask,
+    marks,
     submission,
 )
 from chimera.eval.benchmarks._tau_bench.official_results import export
@@ -238,20 +238,18 @@ class Tau2Bench(Conversations):
             )
         if made_in not in (None, self.settings.domain):
             raise DatasetError(f"{path}: simulations of '{made_in}': --option domain={made_in}")
-        embedded = {str(task["id"]): task for task in content.get("tasks") or ()}
-        known = {task["id"]: task["row"] for task in self.tasks()} if embedded else {}
-        other = {
-            task_id
-            for task_id, row in embedded.items()
-            if task_id in known and _decisive(row) != _decisive(known[task_id])
-        }
-        return [self._simulation(entry, embedded, other, path) for entry in content["simulations"]]
+        tasks = content.get("tasks") or ()
+        if not all(isinstance(task, Mapping) and "id" in task for task in tasks):
+            raise DatasetError(f"{path}: tasks that are no objects with an id")
+        embedded = {str(task["id"]): task for task in tasks}
+        known = {str(row["id"]): row for row in self._domain().all_tasks()} if embedded else {}
+        return [self._simulation(entry, embedded, known, path) for entry in content["simulations"]]
 
     def _simulation(
         self,
         entry: Mapping[str, Any],
-        embedded: Mapping[str, Any],
-        other: Collection[str],
+        embedded: Mapping[str, Row],
+        known: Mapping[str, Row],
         path: Path,
     ) -> Prediction:
         task_id = str(entry.get("task_id"))
@@ -266,11 +264,11 @@ class Tau2Bench(Conversations):
             data["recorded_reward"] = official["reward"]  # what the file says, to compare with
         if official.get("action_checks"):
             data["quoted_actions"] = [check.get("action") for check in official["action_checks"]]
-        if task_id in other:
-            data[OWN_TASK] = True
         row = embedded.get(task_id)
-        task = None if row is None else self._made(task_id, row)
-        return Prediction(task_id, submission(data), task)
+        if row is None:
+            return Prediction(task_id, submission(data))
+        data |= marks(row, known.get(task_id), _decisive)
+        return Prediction(task_id, submission(data), self._made(task_id, row))
 
 
 def _check_quoted(quoted: Any, row: Row) -> None:
@@ -445,7 +443,7 @@ class TauBench(Conversations):
         episodes = isinstance(content, list) and content and all("traj" in e for e in content)
         if not episodes:
             return None
-        known = {task["id"]: _legacy_decisive(task["row"]) for task in self.tasks()}
+        known = {task["id"]: task["row"] for task in self.tasks()}
         found = []
         for entry in content:
             task_id = str(entry["task_id"])
@@ -455,11 +453,8 @@ class TauBench(Conversations):
                 data = legacy_simulation(entry["traj"] or ())
             except (KeyError, TypeError, ValueError) as error:
                 raise DatasetError(f"{path}: episode of task {task_id}: {error}") from None
-            if task is not None and known.get(task_id, "") not in (
-                "",
-                _legacy_decisive(task["row"]),
-            ):
-                data[OWN_TASK] = True
+            if task is not None:
+                data |= marks(task["row"], known.get(task_id), _legacy_decisive)
             found.append(Prediction(task_id, submission(data), task))
         return found
 

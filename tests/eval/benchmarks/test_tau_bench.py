@@ -364,6 +364,58 @@ def test_a_verdict_says_that_a_result_file_brings_another_task(tau2, tmp_path):
         assert verdict.passed is marked
 
 
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"evaluation_criteria": "x"},
+        {"evaluation_criteria": {"actions": [1]}},
+        {"evaluation_criteria": {"actions": 5}},
+        {"evaluation_criteria": {"env_assertions": ["x"]}},
+        {"evaluation_criteria": {"reward_basis": 5}},
+        {"evaluation_criteria": {"reward_basis": [[]]}},
+        {"initial_state": {"message_history": [5]}},
+        {"initial_state": [1]},
+    ],
+)
+def test_a_task_that_cannot_be_read_is_its_own_trials_fault(tau2, tmp_path, changes):
+    tau2 = tau2("mock")
+    row, other = (dict(task["row"]) for task in tau2.tasks()[:2])
+    talk = {"messages": [], "termination_reason": "user_stop"}
+    simulations = [{"task_id": each["id"], **talk} for each in (row, other)]
+    file = tmp_path / "results.json"
+    file.write_text(json.dumps({"tasks": [{**row, **changes}, other], "simulations": simulations}))
+
+    broken, whole = tau2.read_predictions(file)
+
+    assert broken.submission.data["own_task"] is True
+    assert "own_task" not in whole.submission.data
+
+
+def test_an_episodes_task_that_cannot_be_read_is_its_own_trials_fault(tau, tmp_path):
+    entry = {"task_id": 0, "traj": [], "info": {"task": {"actions": [1]}}}
+    file = tmp_path / "episodes.json"
+    file.write_text(json.dumps([entry]))
+
+    (found,) = tau("airline").read_predictions(file)
+
+    assert found.submission.data["own_task"] is True
+
+
+def test_a_verdict_says_that_the_data_set_has_no_such_task(tau2, tmp_path):
+    tau2 = tau2("mock")
+    ((_, found),) = [tau2.read_predictions(official_file(tmp_path))]
+
+    verdict = tau2.grade(found.task, found.submission, NoEnvironment())
+
+    assert verdict.metrics["own_task"] is verdict.metrics["unknown_task"] is True
+    assert "which the data set does not have" in verdict.why
+
+
+def test_tasks_of_a_result_file_without_an_id_are_named(tau2, tmp_path):
+    with pytest.raises(DatasetError, match="no objects with an id"):
+        list(tau2("mock").read_predictions(official_file(tmp_path, tasks=[5])))
+
+
 def test_values_can_be_sent_to_other_processes(tau2):
     benchmark = tau2("mock")
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
@@ -32,6 +32,8 @@ SIMULATION = (
 
 #: Says of a submission that its result file brings another task than the data set has by this id.
 OWN_TASK = "own_task"
+#: Says beside it that the data set has no task by this id.
+UNKNOWN_TASK = "unknown_task"
 
 
 @dataclass(frozen=True, slots=True)
@@ -112,12 +114,14 @@ class Conversations(DatasetBenchmark[TauTask]):
                 raise DatasetError(str(error)) from None
             raise
         metrics: dict[str, JSON] = {"reward": reward.value, **reward.breakdown, **reward.details}
-        for known in ("user_empty_turns", "recorded_reward", OWN_TASK):
+        for known in ("user_empty_turns", "recorded_reward", OWN_TASK, UNKNOWN_TASK):
             if known in submission.data:
                 metrics[known] = submission.data[known]
         why = reward.why
         if metrics.get(OWN_TASK):
-            why = f"by the result file's task, which is not the data set's; {why}".rstrip("; ")
+            unknown = metrics.get(UNKNOWN_TASK)
+            whose = "the data set does not have" if unknown else "is not the data set's"
+            why = f"by the result file's task, which {whose}; {why}".rstrip("; ")
         return Verdict(reward.value == 1.0, why, reward.value, metrics, evidence=reward.evidence)
 
     @property
@@ -213,6 +217,20 @@ class Conversations(DatasetBenchmark[TauTask]):
         if not isinstance(output, str):
             raise DatasetError(f"{where}: needs messages, actions, final_state or output")
         return Prediction(task_id, self.extract(self._made(task_id, {}), output))
+
+
+def marks(row: Row, known: Row | None, decisive: Callable[[Row], str]) -> dict[str, JSON]:
+    """What is said of a verdict by a result file's own task; `known` is the data set's of its id.
+
+    A task that cannot be read is another one: grading by it says what is wrong with it.
+    """
+    if known is None:
+        return {OWN_TASK: True, UNKNOWN_TASK: True}
+    try:
+        other = decisive(row) != decisive(known)
+    except (AttributeError, KeyError, TypeError, ValueError, RecursionError):
+        other = True
+    return {OWN_TASK: True} if other else {}
 
 
 def submission(data: Mapping[str, JSON]) -> Submission:

@@ -100,7 +100,7 @@ class Domain:
         if split is not None and split != "base" and split not in splits:
             known = ", ".join(splits) or "base"
             raise DatasetError(f"{self.folder}: no split '{split}'; it has: {known}")
-        tasks = self._all_tasks()
+        tasks = self.all_tasks()
         if wanted not in splits:
             return tasks
         members = set(splits[wanted])
@@ -114,7 +114,8 @@ class Domain:
     def source(self) -> Path:
         return self.task_file or self.folder
 
-    def _all_tasks(self) -> Sequence[Mapping[str, Any]]:
+    def all_tasks(self) -> Sequence[Mapping[str, Any]]:
+        """The tasks of every split."""
         path = self.task_file or self.folder / "tasks.json"
         if exists(path):
             content = read(path)

@@ -2,7 +2,7 @@
 
 The package (webarena-verified 1.2.3) pins its own dependencies, so one process is asked of the
 Python that CHIMERA_WEBARENA_VERIFIED_PYTHON names. Without it, replies of plain types are compared
-here, and whatever needs more is a `GraderError`.
+here; what a task needs more is a `GraderError`, what a reply may need an `EnvironmentFault`.
 """
 
 from __future__ import annotations

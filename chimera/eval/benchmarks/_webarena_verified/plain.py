@@ -1,7 +1,8 @@
 """Replies of plain types compared as the package webarena-verified compares them, without it.
 
-What only the package can read (its transliteration of other scripts, long number words, durations,
-currencies, dates) is a `GraderError`.
+Tasks whose values only the package can read (durations, currencies, dates) are a `GraderError`.
+Signs of other scripts, which it transliterates, equal nothing here; where a reply would pass if
+they stood for what it lacks, it is not judged: a fault of what is installed, not the answer's.
 """
 
 from __future__ import annotations
@@ -12,7 +13,7 @@ import unicodedata
 from collections.abc import Mapping
 from typing import Any
 
-from chimera.errors import GraderError
+from chimera.errors import EnvironmentFault, GraderError
 from chimera.eval.values import Verdict
 from chimera.types import JSON
 
@@ -40,10 +41,13 @@ _SMALL = (
     "nineteen",
 )
 _TENS = ("twenty", "thirty", "forty", "fifty", "sixty", "seventy", "eighty", "ninety")
-_WORDS = {word: value for value, word in enumerate(_SMALL)} | {
-    word: 10 * value for value, word in enumerate(_TENS, 2)
+_SCALES = {"billion": 10**9, "million": 10**6, "thousand": 1000}
+_WORDS = {
+    **{word: value for value, word in enumerate(_SMALL)},
+    **{word: 10 * value for value, word in enumerate(_TENS, 2)},
+    **{"hundred": 100, **_SCALES},
 }
-_LARGE = frozenset(("hundred", "thousand", "million", "billion", "point"))
+_OTHER_SCRIPTS = re.compile("[^\x00-\x7f]+")
 _TRUTHS = {
     **dict.fromkeys(("true", "yes", "y", "1", "t", "on"), True),
     **dict.fromkeys(("false", "no", "n", "0", "f", "off"), False),
@@ -52,6 +56,14 @@ _TRUTHS = {
 
 def grade_reply(check: Mapping[str, Any], reply: str) -> Verdict:
     """Compare a reply with the expected one; only strings, numbers, truth values and objects."""
+    verdict = _compared(check, reply, doubt=False)
+    if not verdict.passed and _compared(check, reply, doubt=True).passed:
+        raise EnvironmentFault(_needed("signs of other scripts"))
+    return verdict
+
+
+def _compared(check: Mapping[str, Any], reply: str, *, doubt: bool) -> Verdict:
+    """`doubt`: what may be equal by the package's transliteration counts as equal."""
     metrics: dict[str, JSON] = {"grader": "chimera"}
     expected = check["expected"]
     found = _envelope(reply)
@@ -59,7 +71,7 @@ def grade_reply(check: Mapping[str, Any], reply: str) -> Verdict:
         return Verdict(False, "the reply is not a JSON object", metrics=metrics)
     operation = found.get("task_type", found.get("performed_operation"))
     for name, value in (("task_type", operation), ("status", found.get("status"))):
-        if not isinstance(value, str) or not _same_text(expected[name], value):
+        if not isinstance(value, str) or not _same_text(expected[name], value, doubt):
             return Verdict(False, f"{name} is {value!r}, not {expected[name]!r}", metrics=metrics)
     if expected["task_type"].lower() != "retrieve":
         return Verdict(True, metrics=metrics)
@@ -71,7 +83,7 @@ def grade_reply(check: Mapping[str, Any], reply: str) -> Verdict:
     if not wanted or data is None:
         return Verdict(not wanted and data is None, _difference(wanted, data), metrics=metrics)
     item = (check.get("results_schema") or {}).get("items") or {}
-    if _same_items(wanted, data, item, bool(check.get("ordered"))):
+    if _same_items(wanted, data, item, bool(check.get("ordered")), doubt):
         return Verdict(True, metrics=metrics)
     return Verdict(False, _difference(wanted, data), metrics=metrics)
 
@@ -91,38 +103,42 @@ def _difference(wanted: JSON, data: JSON) -> str:
     return f"retrieved_data is {json.dumps(data)[:200]}, not {json.dumps(wanted)[:200]}"
 
 
-def _same_items(wanted: list[Any], data: list[Any], schema: Mapping[str, Any], order: bool) -> bool:
+def _same_items(
+    wanted: list[Any], data: list[Any], schema: Mapping[str, Any], order: bool, doubt: bool
+) -> bool:
     if len(wanted) != len(data):
         return False
     if order:
-        return all(_same(w, d, schema) for w, d in zip(wanted, data, strict=True))
+        return all(_same(w, d, schema, doubt) for w, d in zip(wanted, data, strict=True))
     rest = list(data)
     for item in wanted:
-        place = next((n for n, each in enumerate(rest) if _same(item, each, schema)), None)
+        place = next((n for n, each in enumerate(rest) if _same(item, each, schema, doubt)), None)
         if place is None:
             return False
         del rest[place]
     return True
 
 
-def _same(wanted: Any, data: Any, schema: Mapping[str, Any]) -> bool:
+def _same(wanted: Any, data: Any, schema: Mapping[str, Any], doubt: bool) -> bool:
     if isinstance(wanted, list):
-        return any(_same(alternative, data, schema) for alternative in wanted)
+        return any(_same(alternative, data, schema, doubt) for alternative in wanted)
     if wanted is None:
         return data is None
     kind = schema.get("type", "string")
     if schema.get("format") or kind not in ("string", "number", "boolean", "object"):
-        raise _needs_package(f"values of the kind {schema.get('format') or kind!r}")
+        raise GraderError(_needed(f"values of the kind {schema.get('format') or kind!r}"))
     if kind == "object":
         if not isinstance(data, dict) or set(data) != set(wanted):
             return False
         fields = schema.get("properties", {})
-        return all(_same(wanted[key], data[key], fields.get(key, {})) for key in wanted)
+        return all(_same(wanted[key], data[key], fields.get(key, {}), doubt) for key in wanted)
+    if doubt and kind in ("number", "boolean") and isinstance(data, str):
+        data = _OTHER_SCRIPTS.sub("", _normalised(data))  # some signs are nothing to the package
     if kind == "number":
         return _number(wanted) == _number(data) is not None
     if kind == "boolean":
         return _truth(wanted) == _truth(data) is not None
-    return _same_text(str(wanted), data)
+    return _same_text(str(wanted), data, doubt)
 
 
 def _number(value: Any) -> float | None:
@@ -141,17 +157,49 @@ def _number(value: Any) -> float | None:
 
 
 def _number_in_words(text: str) -> float | None:
-    """As word2number reads it, which passes over other words."""
-    words = [word for word in text.replace("-", " ").split() if word in _WORDS.keys() | _LARGE]
-    values = [_WORDS.get(word, 100) for word in words]
-    match values:
-        case []:
-            return None
-        case [value] if value < 100:
-            return float(value)
-        case [tens, unit] if 20 <= tens < 100 and unit < 10:
-            return float(tens + unit)
-    raise _needs_package("numbers in many words")
+    """As word2number 1.1 reads it, which passes over other words."""
+    words = [word for word in text.replace("-", " ").split() if word in _WORDS or word == "point"]
+    if not words or any(words.count(word) > 1 for word in (*_SCALES, "point")):
+        return None
+    point = words.index("point") if "point" in words else len(words)
+    whole, digits = words[:point], [_WORDS.get(word, 10) for word in words[point + 1 :]]
+    places = [whole.index(scale) for scale in _SCALES if scale in whole]
+    if places != sorted(places):
+        return None
+    try:
+        total = float(_WORDS[whole[0]] if len(whole) == 1 else _sum_of(whole, places))
+    except IndexError:  # a scale without a number before it, on which the package breaks
+        return None
+    if digits and max(digits) < 10:
+        total += float("0." + "".join(map(str, digits)))
+    return total
+
+
+def _sum_of(words: list[str], places: list[int]) -> int:
+    """Of several words; `places` are those of the scales among them."""
+    if not words:
+        return 0
+    total, start = 0, 0
+    for place in places:
+        total += _formed(words[start:place]) * _WORDS[words[place]]
+        start = place + 1
+    # a scale that ends the number leaves what follows the one before, again
+    before = [place for place in places if place != len(words) - 1]
+    if before or not places:
+        total += _formed(words[before[-1] + 1 if before else 0 :])
+    return total
+
+
+def _formed(words: list[str]) -> int:
+    match [_WORDS[word] for word in words]:
+        case [a, b, c, d]:
+            return a * b + c + d
+        case [a, b, c]:
+            return a * b + c
+        case [a, b]:
+            return a * b if 100 in (a, b) else a + b
+        case numbers:
+            return numbers[0]
 
 
 def _truth(value: Any) -> bool | None:
@@ -161,16 +209,42 @@ def _truth(value: Any) -> bool | None:
     return _TRUTHS.get(_normalised(value)) if isinstance(value, str) else None
 
 
-def _same_text(wanted: str, data: Any) -> bool:
+def _same_text(wanted: str, data: Any, doubt: bool) -> bool:
     if isinstance(data, dict | list) or data is None:
         return False
     text = _normalised(str(data)) if data else ""
     if is_pattern(text):  # an answer is no pattern
         return False
     if is_pattern(wanted):
-        return re.fullmatch(wanted, text, re.IGNORECASE) is not None
+        known = doubt or text.isascii()
+        return known and re.fullmatch(wanted, text, re.IGNORECASE) is not None
     plain = _normalised(wanted)
+    if not plain.isascii():
+        raise GraderError(_needed("signs of other scripts"))
+    if doubt and not text.isascii() and _may_be(plain, text):
+        return True
     return text == plain or text.strip(_AROUND) == plain.strip(_AROUND)
+
+
+def _may_be(plain: str, text: str) -> bool:
+    """Whether a text may be another one, whatever its signs of other scripts stand for.
+
+    It must have half of the other's letters and digits itself: who knows no answer cannot choose
+    that there is no verdict.
+    """
+    plain, text = (each.strip(_AROUND + " ") for each in (plain, text))
+    first, *inner, last = (part.strip() for part in _OTHER_SCRIPTS.split(text))
+    known = sum(sign.isalnum() for part in (first, *inner, last) for sign in part)
+    if 2 * known < sum(map(str.isalnum, plain)) or not known:
+        return False
+    if not (plain.startswith(first) and plain[len(first) :].endswith(last)):
+        return False
+    place, end = len(first), len(plain) - len(last)
+    for part in inner:
+        if (found := plain.find(part, place, end)) < 0:
+            return False
+        place = found + len(part)
+    return True
 
 
 def is_pattern(value: Any) -> bool:
@@ -178,7 +252,7 @@ def is_pattern(value: Any) -> bool:
 
 
 def _normalised(text: str) -> str:
-    """The package's common form of a text: ASCII, one blank, no case."""
+    """The package's common form of a text: ASCII but for other scripts, one blank, no case."""
     text = unicodedata.normalize("NFKC", text.translate(_MARKS))
     text = _HYPHENS.sub(" ", text)
     text = "".join(
@@ -188,13 +262,11 @@ def _normalised(text: str) -> str:
     )
     text = unicodedata.normalize("NFKD", text.translate(_SIGNS))
     text = "".join(sign for sign in text if not unicodedata.combining(sign))
-    if not text.isascii():
-        raise _needs_package("signs of other scripts")
     return " ".join(text.split()).casefold()
 
 
-def _needs_package(what: str) -> GraderError:
-    return GraderError(
+def _needed(what: str) -> str:
+    return (
         f"{what} are compared by the package webarena-verified\n"
         f"  Install it and set {PYTHON_VARIABLE} to its python."
     )
