@@ -220,12 +220,37 @@ def _parsed(code: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST | Synt
 
 
 def _defines(code: str, entry_point: str | None, *, imported: bool = True) -> bool:
-    """Whether this parses and, outside of stubs, binds the name at the top level; by an import
-    only where that counts."""
+    """Whether this is a program and, outside of stubs, binds the name at the top level; by an
+    import only where that counts."""
     tree = parse_python(code)
-    if tree is None or not tree.body:
+    if tree is None or not tree.body or _is_body(tree):
         return False
     return entry_point is None or entry_point in set(_bound_names(tree.body, imported))
+
+
+def _is_body(tree: ast.Module) -> bool:
+    """Whether what only a function can hold stands outside of one: `ast.parse` accepts that.
+
+    `compile` would tell, but takes 2**n for n `finally` in each other.
+    """
+    inside = ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith
+    return any(isinstance(node, inside | ast.Nonlocal) for node in _running(tree))
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """What runs when a program is loaded: everything but the inside of functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                waiting += [*node.decorator_list, *node.args.defaults]
+                waiting += filter(None, node.args.kw_defaults)
+            case ast.Lambda():
+                pass
+            case _:
+                waiting.extend(ast.iter_child_nodes(node))
 
 
 def _bound_names(body: Sequence[ast.stmt], imported: bool) -> Iterator[str]:
