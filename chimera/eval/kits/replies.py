@@ -118,15 +118,27 @@ def python_program(reply: str, *, entry_point: str | None = None, prompt: str = 
     text = without_reasoning(reply)
     blocks = [block.code for block in fenced_blocks(text) if block.language in PYTHON_FENCES]
     candidates = [code for code in reversed(blocks) if code.strip()] or [text]
-    marked = candidates if blocks else [text, *_indented_blocks(text)]
+    indented = [] if blocks else list(_indented_blocks(text))
+    aside = indented if _begins_unindented(text, entry_point) else []
+    first = candidates if aside else [*candidates, *indented]
     for imported in (False, True):
-        for code in marked:
+        for code in first:
             for program in (code, textwrap.dedent(code)):
                 if _defines(program, entry_point, imported=imported):
                     whole = _with_helpers(program, _others(blocks, code), prompt)
                     return _with_preamble(whole, prompt, entry_point)
     found = _search(candidates, prompt, entry_point)
-    return candidates[0] if found is None else found
+    if found is None:
+        block = next((code for code in aside if _defines(code, entry_point)), None)
+        found = block and _with_preamble(block, prompt, entry_point)
+    return found or candidates[0]
+
+
+def _begins_unindented(text: str, entry_point: str | None) -> bool:
+    """Whether a line begins with the definition: what is indented then is its inside, or aside."""
+    name = re.escape(entry_point or "")
+    pattern = rf"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+{name}\b|{name}[ \t]*=(?!=))"
+    return bool(name) and re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _search(candidates: Sequence[str], prompt: str, entry_point: str | None) -> str | None:

@@ -60,6 +60,11 @@ def run(program: str) -> object:
         "```python\ntotal = total([3])\nprint(total)\n```",
         "```python\ntotal = lambda xs: xs[0] + total(xs[1:]) if xs else 0\n```",
         "The function:\n\n    def total(xs):\n\n        return sum(xs)\n\nIt adds.",
+        "Use it:\n\ndef total(xs):\n    return sum(xs)\n\n"
+        "and not\n\n    def total(xs): return 0\n\nso.",
+        "Use it:\n\ndef total(xs):\n\n    def total(x):\n        return x\n\n"
+        "    return sum(map(total, xs))\n",
+        "With it:\n\ndef total(xs):\n\nabove:\n\n    def total(xs):\n        return sum(xs)\n\nso.",
         "```python\ntry:\n    import nowhere\nexcept ImportError:\n    def total(xs):\n"
         "        return sum(xs)\n```",
         "```python\n(total, least) = (lambda xs: sum(xs), min)\n```",
