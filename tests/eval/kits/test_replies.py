@@ -65,6 +65,21 @@ def run(program: str) -> object:
         "Use it:\n\ndef total(xs):\n\n    def total(x):\n        return x\n\n"
         "    return sum(map(total, xs))\n",
         "With it:\n\ndef total(xs):\n\nabove:\n\n    def total(xs):\n        return sum(xs)\n\nso.",
+        "A table:\n```python\nSIGN = [0] * 3\nfor i in range(3):\n    SIGN[i] = 1\n```\n"
+        "```python\ndef total(xs):\n    return sum(SIGN[x] * x for x in xs)\n```",
+        "```python\nimport re\nW = re.compile('x')\n```\n```python\ndef total(xs):\n"
+        "    return sum(xs) if W else W\n```",
+        "First:\n```python\nZERO = int('0')\n\ndef total(xs):\n    return ZERO\n\n"
+        "result = total([3])\nassert result == 3\nprint(result)\n\n"
+        "def main():\n    print(total([1]))\n\nif __name__ == '__main__':\n    main()\nmain()\n"
+        "n = int(input())\n```\nFixed:\n"
+        "```python\ndef total(xs):\n    return sum(xs, ZERO)\n```",
+        "```python\nimport functools\ndef total(xs):\n    return added(*xs)\n```\nwith\n"
+        "```python\n@functools.cache\ndef added(*xs):\n    return sum(xs)\n```",
+        "```python\nsum = max\nused = 1\n```\n```python\ndef total(xs):\n"
+        "    return sum(xs) if xs else used\n```",
+        "```python\nrest = [1 / 0]\n```\n```python\ndef total(xs):\n    match xs:\n"
+        "        case [a, *rest]:\n            return a + sum(rest)\n```",
         "```python\ntry:\n    import nowhere\nexcept ImportError:\n    def total(xs):\n"
         "        return sum(xs)\n```",
         "```python\n(total, least) = (lambda xs: sum(xs), min)\n```",
