@@ -125,9 +125,9 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
         )
 
     def extract(self, task: NumberTask, reply: str) -> Submission:
-        return Submission(text=self._stated(reply) or "", raw=reply)
+        return Submission(text=self._stated(task, reply) or "", raw=reply)
 
-    def _stated(self, reply: str) -> str | None:
+    def _stated(self, task: NumberTask, reply: str) -> str | None:
         """The first of these that is a whole number: the last `ANSWER:` line, the last such box.
 
         The last integer of the last line counts only where `trailing_integer` is switched on.
@@ -140,14 +140,14 @@ class AIMOBenchmark(DatasetBenchmark[NumberTask]):
         if self.settings.trailing_integer and text.strip():
             last_line = text.strip().splitlines()[-1]
             candidates += re.findall(r"(?<![\w.,])-?\d+(?![\w,]|\.\d)", last_line)[-1:]
-        whole = (stated for stated in candidates if whole_number(stated) is not None)
+        whole = (each for each in candidates if whole_number(each, task["prompt"]) is not None)
         return next(whole, candidates[0] if candidates else None)
 
     def grade(self, task: NumberTask, submission: Submission, env: Environment) -> Verdict:
         text = submission.text
         if submission.form != "answer":
-            text = self._stated(text) or text
-        number = whole_number(text)
+            text = self._stated(task, text) or text
+        number = whole_number(text, task["prompt"])
         metrics: dict[str, JSON] = dict(task.get("metadata", {}))
         if number is None:
             return Verdict(False, f"no whole number in {text[:80]!r}", metrics=metrics)

@@ -118,15 +118,27 @@ def python_program(reply: str, *, entry_point: str | None = None, prompt: str = 
     text = without_reasoning(reply)
     blocks = [block.code for block in fenced_blocks(text) if block.language in PYTHON_FENCES]
     candidates = [code for code in reversed(blocks) if code.strip()] or [text]
-    marked = candidates if blocks else [text, *_indented_blocks(text)]
+    indented = [] if blocks else list(_indented_blocks(text))
+    aside = indented if _begins_unindented(text, entry_point) else []
+    first = candidates if aside else [*candidates, *indented]
     for imported in (False, True):
-        for code in marked:
+        for code in first:
             for program in (code, textwrap.dedent(code)):
                 if _defines(program, entry_point, imported=imported):
-                    whole = _with_helpers(program, _others(blocks, code), prompt)
+                    whole = _with_helpers(program, _others(blocks, code), prompt, entry_point)
                     return _with_preamble(whole, prompt, entry_point)
     found = _search(candidates, prompt, entry_point)
-    return candidates[0] if found is None else found
+    if found is None:
+        block = next((code for code in aside if _defines(code, entry_point)), None)
+        found = block and _with_preamble(block, prompt, entry_point)
+    return found or candidates[0]
+
+
+def _begins_unindented(text: str, entry_point: str | None) -> bool:
+    """Whether a line begins with the definition: what is indented then is its inside, or aside."""
+    name = re.escape(entry_point or "")
+    pattern = rf"^(?:(?:async[ \t]+)?(?:def|class)[ \t]+{name}\b|{name}[ \t]*=(?!=))"
+    return bool(name) and re.search(pattern, text, re.MULTILINE) is not None
 
 
 def _search(candidates: Sequence[str], prompt: str, entry_point: str | None) -> str | None:
@@ -220,12 +232,37 @@ def _parsed(code: str, mode: Literal["exec", "eval"] = "exec") -> ast.AST | Synt
 
 
 def _defines(code: str, entry_point: str | None, *, imported: bool = True) -> bool:
-    """Whether this parses and, outside of stubs, binds the name at the top level; by an import
-    only where that counts."""
+    """Whether this is a program and, outside of stubs, binds the name at the top level; by an
+    import only where that counts."""
     tree = parse_python(code)
-    if tree is None or not tree.body:
+    if tree is None or not tree.body or _is_body(tree):
         return False
     return entry_point is None or entry_point in set(_bound_names(tree.body, imported))
+
+
+def _is_body(tree: ast.Module) -> bool:
+    """Whether what only a function can hold stands outside of one: `ast.parse` accepts that.
+
+    `compile` would tell, but takes 2**n for n `finally` in each other.
+    """
+    inside = ast.Return | ast.Yield | ast.YieldFrom | ast.Await | ast.AsyncFor | ast.AsyncWith
+    return any(isinstance(node, inside | ast.Nonlocal) for node in _running(tree))
+
+
+def _running(tree: ast.AST) -> Iterator[ast.AST]:
+    """What runs when a program is loaded: everything but the inside of functions."""
+    waiting: list[ast.AST] = [tree]
+    while waiting:
+        node = waiting.pop()
+        yield node
+        match node:
+            case ast.FunctionDef() | ast.AsyncFunctionDef():
+                waiting += [*node.decorator_list, *node.args.defaults]
+                waiting += filter(None, node.args.kw_defaults)
+            case ast.Lambda():
+                pass
+            case _:
+                waiting.extend(ast.iter_child_nodes(node))
 
 
 def _bound_names(body: Sequence[ast.stmt], imported: bool) -> Iterator[str]:
@@ -270,35 +307,109 @@ def _others(blocks: Sequence[str], chosen: str) -> list[str]:
     return [*reversed(blocks[:place]), *blocks[place + 1 :]]
 
 
-def _with_helpers(program: str, blocks: Sequence[str], prompt: str) -> str:
-    """The program after what it uses, does not define, and another block does."""
-    known = set(dir(builtins))
-    for text in (prompt, program):
-        known |= set().union(*map(_bound_by, ast.walk(parse_python(text) or ast.Module([], []))))
-    waiting = _unknown(parse_python(program), known)
-    if not waiting:
+#: What only somebody at a terminal uses.
+_SESSION = frozenset(("exit", "input", "quit"))
+
+
+@dataclass(frozen=True, slots=True)
+class _Helper:
+    """A block without the entry point's own definition, and without examples of use."""
+
+    source: str
+    bound: frozenset[str]
+    shadows: frozenset[str]
+    reads: frozenset[str]
+    needs: frozenset[str]
+
+
+def _with_helpers(program: str, blocks: Sequence[str], prompt: str, entry_point: str | None) -> str:
+    """The program after the blocks that bind what it uses and does not bind.
+
+    They are taken whole: a table without the loop that fills it is another table.
+    """
+    tree = parse_python(program)
+    given = set(dir(builtins)) | _all_bound(parse_python(prompt))
+    reads = _unknown(tree, set())
+    waiting = reads - given - _all_bound(tree)
+    if tree is None or not waiting:
         return program
-    offered: dict[str, tuple[int, int, ast.stmt, str]] = {}
-    for number, block in enumerate(blocks):
-        lines = _lines(block)
-        tree = parse_python(block)
-        for node in () if tree is None else tree.body:
-            start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
-            source = "".join(lines[start - 1 : node.end_lineno])
-            names = set().union(*map(_bound_by, [node, *_targets(node)]))
-            for name in names - (offered.keys() if number else set()):
-                offered[name] = (-number, start, node, source)
-    taken: dict[tuple[int, int], str] = {}
+    offered = [helper for block in blocks if (helper := _helper(block, entry_point))]
+    helpers = [each for each in offered if not each.shadows & reads & given]
+    places: dict[str, int] = {}
+    for place, helper in enumerate(helpers):
+        for name in helper.bound:
+            places.setdefault(name, place)
+    own = _bound_at_top(tree.body)
+    taken: set[int] = set()
     while waiting:
-        name = waiting.pop()
-        if name in offered and name not in known:
-            number, start, node, source = offered[name]
-            taken[number, start] = source if source.endswith("\n") else source + "\n"
-            known.add(name)
-            own = set().union(*map(_bound_by, ast.walk(node)))
-            waiting |= _unknown(node, known | own)
-    helpers = "".join(taken[place] for place in sorted(taken))
-    return after_future_imports(program, helpers) if helpers else program
+        place = places.get(waiting.pop(), -1)
+        if place >= 0 and place not in taken:
+            taken.add(place)
+            waiting |= helpers[place].reads - given - own
+    imports = [each for each in tree.body if isinstance(each, ast.Import | ast.ImportFrom)]
+    imports = [each for each in imports if getattr(each, "module", "") != "__future__"]
+    known = given | _bound_at_top(imports)
+    text = ""
+    for _ in range(2):  # what is missing at first may come with a later one
+        for place in sorted(taken, reverse=True):
+            if helpers[place].needs <= known:
+                text += helpers[place].source
+                known |= helpers[place].bound
+                taken.discard(place)
+    if not text:
+        return program
+    return after_future_imports(program, "".join(f"{ast.unparse(n)}\n" for n in imports) + text)
+
+
+def _helper(block: str, entry_point: str | None) -> _Helper | None:
+    tree = parse_python(block)
+    if tree is None or _is_body(tree):
+        return None
+    users = {*_SESSION, *filter(None, [entry_point])}
+    kept: list[ast.stmt] = []
+    for node in tree.body:
+        bound = _bound_at_top([node])
+        runs = isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef)
+        used = _unknown(node, set()) if runs else _running_reads([node])
+        if entry_point in bound or (used & users and not runs):
+            users |= bound  # and what is made of it is an example
+        elif not _is_example(node):
+            users |= bound if used & users else set()
+            kept.append(node)
+    places, among = _places(kept), set(kept)
+    if places & _places([node for node in tree.body if node not in among]):
+        return None
+    lines = _lines(block)
+    source = "".join(lines[place - 1] for place in sorted(places)).removesuffix("\n") + "\n"
+    imports = [node for node in kept if isinstance(node, ast.Import | ast.ImportFrom)]
+    bound = _bound_at_top(kept)
+    reads = set().union(*(_unknown(node, set()) for node in kept)) - bound
+    needs = _running_reads(kept) - bound
+    shadows = bound - _bound_at_top(imports)
+    return _Helper(source, *map(frozenset, (bound, shadows, reads, needs)))
+
+
+def _places(body: Sequence[ast.stmt]) -> set[int]:
+    """The numbers of the lines of statements, with their decorators."""
+    found: set[int] = set()
+    for node in body:
+        start = min([node.lineno, *(d.lineno for d in getattr(node, "decorator_list", ()))])
+        found.update(range(start, (node.end_lineno or start) + 1))
+    return found
+
+
+def _is_example(node: ast.stmt) -> bool:
+    match node:
+        case ast.Assert() | ast.Expr(value=ast.Constant() | ast.Call(func=ast.Name(id="print"))):
+            return True
+        case ast.Expr(value=ast.Call(func=ast.Attribute(attr="exit" | "main" | "testmod"))):
+            return True
+        case ast.If(test=ast.Compare(left=ast.Name(id="__name__"))):
+            return True
+        case ast.ImportFrom(module="__future__"):
+            return True
+        case _:
+            return False
 
 
 def _unknown(tree: ast.AST | None, known: set[str]) -> set[str]:
@@ -306,15 +417,27 @@ def _unknown(tree: ast.AST | None, known: set[str]) -> set[str]:
     return {node.id for node in names if isinstance(node.ctx, ast.Load)} - known
 
 
-def _targets(node: ast.stmt) -> Iterator[ast.AST]:
-    """What a plain assignment writes to; no call that somebody tries is taken along."""
-    if isinstance(node, ast.Assign) and not _calls(node.value):
-        for target in node.targets:
-            yield from ast.walk(target)
+def _all_bound(tree: ast.AST | None) -> set[str]:
+    return set().union(*map(_bound_by, ast.walk(tree or ast.Module([], []))))
 
 
-def _calls(node: ast.AST) -> bool:
-    return any(isinstance(each, ast.Call) for each in ast.walk(node))
+def _bound_at_top(body: Sequence[ast.stmt]) -> set[str]:
+    classes = ast.ClassDef
+    return set().union(
+        *(
+            _bound_by(each)
+            for node in body
+            for each in ([node] if isinstance(node, classes) else _running(node))
+        )
+    )
+
+
+def _running_reads(body: Sequence[ast.stmt]) -> set[str]:
+    """Names of others that are read when this is loaded."""
+    running = [each for node in body for each in _running(node)]
+    return set().union(*(_unknown(n, set()) for n in running if isinstance(n, ast.Name))) - (
+        set().union(*map(_bound_by, running))
+    )
 
 
 def _bound_by(node: ast.AST) -> set[str]:
@@ -329,6 +452,8 @@ def _bound_by(node: ast.AST) -> set[str]:
         case ast.Import(names=names) | ast.ImportFrom(names=names):
             return {each.asname or each.name.partition(".")[0] for each in names}
         case ast.ExceptHandler(name=str(name)) | ast.MatchAs(name=str(name)):
+            return {name}
+        case ast.MatchStar(name=str(name)) | ast.MatchMapping(rest=str(name)):
             return {name}
         case _:
             return set()

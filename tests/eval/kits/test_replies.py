@@ -35,6 +35,10 @@ def run(program: str) -> object:
         "    return sum(xs)\n\nThis adds them all up.",
         "```python\n    return sum(xs)\n```",
         "```python\nreturn sum(xs)\n```",
+        "```python\n    total = sum(xs)\n    return total\n```",
+        "    for _ in range(1):\n        total = sum(xs)\n    return total\n",
+        "    if xs:\n\n        total = sum(xs)\n\n    return total\n",
+        "```python\ndef total(ys):\n    return sum(ys)\nreturn total(xs)\n```",
         "  ```python\n  def total(xs):\n      return sum(xs)\n  ```",
         "```python\ndef total(xs):\n    return sum(xs)",
         "Here you are:\ndef total(xs):\n    return sum(xs)\nHope it helps!",
@@ -56,6 +60,26 @@ def run(program: str) -> object:
         "```python\ntotal = total([3])\nprint(total)\n```",
         "```python\ntotal = lambda xs: xs[0] + total(xs[1:]) if xs else 0\n```",
         "The function:\n\n    def total(xs):\n\n        return sum(xs)\n\nIt adds.",
+        "Use it:\n\ndef total(xs):\n    return sum(xs)\n\n"
+        "and not\n\n    def total(xs): return 0\n\nso.",
+        "Use it:\n\ndef total(xs):\n\n    def total(x):\n        return x\n\n"
+        "    return sum(map(total, xs))\n",
+        "With it:\n\ndef total(xs):\n\nabove:\n\n    def total(xs):\n        return sum(xs)\n\nso.",
+        "A table:\n```python\nSIGN = [0] * 3\nfor i in range(3):\n    SIGN[i] = 1\n```\n"
+        "```python\ndef total(xs):\n    return sum(SIGN[x] * x for x in xs)\n```",
+        "```python\nimport re\nW = re.compile('x')\n```\n```python\ndef total(xs):\n"
+        "    return sum(xs) if W else W\n```",
+        "First:\n```python\nZERO = int('0')\n\ndef total(xs):\n    return ZERO\n\n"
+        "result = total([3])\nassert result == 3\nprint(result)\n\n"
+        "def main():\n    print(total([1]))\n\nif __name__ == '__main__':\n    main()\nmain()\n"
+        "n = int(input())\n```\nFixed:\n"
+        "```python\ndef total(xs):\n    return sum(xs, ZERO)\n```",
+        "```python\nimport functools\ndef total(xs):\n    return added(*xs)\n```\nwith\n"
+        "```python\n@functools.cache\ndef added(*xs):\n    return sum(xs)\n```",
+        "```python\nsum = max\nused = 1\n```\n```python\ndef total(xs):\n"
+        "    return sum(xs) if xs else used\n```",
+        "```python\nrest = [1 / 0]\n```\n```python\ndef total(xs):\n    match xs:\n"
+        "        case [a, *rest]:\n            return a + sum(rest)\n```",
         "```python\ntry:\n    import nowhere\nexcept ImportError:\n    def total(xs):\n"
         "        return sum(xs)\n```",
         "```python\n(total, least) = (lambda xs: sum(xs), min)\n```",

@@ -45,3 +45,21 @@ from chimera.eval.benchmarks._aimo.text import whole_number
 )
 def test_whole_number(text, number):
     assert whole_number(text) == number
+
+
+@pytest.mark.parametrize(
+    ("text", "problem", "number"),
+    [
+        ("m+n+1=204", "Then x is $m/n$. Find $m + n + 1$.", 204),
+        ("m + n + 1 = 204", "What is the value of m+n+1?", 204),
+        ("m+n+1=204", "Find $m+n$.", None),
+        ("n-1=204", "Let n - 1 be prime. Find n.", None),
+        ("n-1=204", "It is known that n-1 is prime. Find n such that n-1 is least.", None),
+        ("n-1=204", "Find $2n-1$.", None),
+        ("n-1=204", "Find $n-1+k$.", None),
+        ("n-1=204", "Find\n$n-1$ for the least n.", 204),
+        ("n \u2212 1 = 204", "Determine \\(n \u2212 1\\).", 204),
+    ],
+)
+def test_a_sum_with_a_number_counts_where_it_is_asked_for(text, problem, number):
+    assert whole_number(text, problem) == number

@@ -170,6 +170,13 @@ def test_a_large_result_is_compared_by_its_digest(tmp_path, monkeypatch):
         ("[(i, 1) for i in range(n)]", "[(np.int64(i), True) for i in range(n)]", True),
         ("[(i, 1) for i in range(n)]", "[[i, 1] for i in range(n)]", False),
         ("list(range(n))", "tuple(range(n))", False),
+        ("[i / 2 for i in range(n)]", "[Fraction(i, 2) for i in range(n)]", True),
+        ("[i / 2 for i in range(n)]", "[0.0] + [Fraction(i, 2) for i in range(1, n)]", True),
+        ("[i / 2 for i in range(n)]", "[Decimal(i) / 2 for i in range(n)]", True),
+        ("[i / 2 for i in range(n)]", "[Fraction(i, 3) for i in range(n)]", False),
+        ("[{i, -8} for i in range(n)]", "[{-8, i} for i in range(n)]", True),
+        ("[{0: i, 1: 2} for i in range(n)]", "[{1: 2, 0: i} for i in range(n)]", True),
+        ("[{i, -8} for i in range(n)]", "[{-8, i + 1} for i in range(n)]", False),
     ],
 )
 def test_large_results_are_equal_where_python_says_so(
@@ -179,7 +186,8 @@ def test_large_results_are_equal_where_python_says_so(
     row = {
         **ROW,
         "entry_point": "many",
-        "prompt": "import numpy as np\ndef many(n):\n",
+        "prompt": "import numpy as np\n"
+        "from fractions import Fraction\nfrom decimal import Decimal\ndef many(n):\n",
         "canonical_solution": f"    return {reference}\n",
         "base_input": [[120_000]],
         "plus_input": [],

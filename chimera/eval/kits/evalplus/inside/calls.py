@@ -18,6 +18,8 @@ STEADY = frozenset((bytes, int, str, type(None)))
 NUMPY = {f"{kind}{bits}" for kind in ("int", "uint") for bits in (8, 16, 32, 64)} | {
     *("bool", "bool_", "float16", "float32", "float64"),
 }
+#: Numbers that equal ints and floats of the same value.
+EXACT = {"Decimal": "decimal", "Fraction": "fractions"}
 PLAIN = frozenset((bool, bytes, complex, float, int, str, type(None)))
 
 
@@ -63,9 +65,12 @@ def crossing(value: Any) -> Any:
         if any(issubclass(kind, float) for kind in kinds):
             if kinds <= NUMBERS:
                 return value
-            if all(kind in NUMBERS or is_numpy(kind) for kind in kinds):
+            if all(kind in NUMBERS or is_numpy(kind) or is_exact(kind) for kind in kinds):
                 return type(value)(map(alike, value))
-    return digest(value)
+    try:
+        return digest(value)
+    except ValueError:  # holds what is not plain, which only the comparison knows
+        return value
 
 
 def is_large(value: Any) -> bool:
@@ -91,6 +96,10 @@ def is_numpy(kind: type) -> bool:
     return kind.__module__ == "numpy" and kind.__name__ in NUMPY
 
 
+def is_exact(kind: type) -> bool:
+    return EXACT.get(kind.__name__) == kind.__module__
+
+
 def digest(value: Any) -> tuple[str, int, str]:
     import hashlib
 
@@ -108,14 +117,29 @@ def alike(value: Any) -> Any:
         return value
     if kind in (list, tuple):
         return value if STEADY.issuperset(map(type, value)) else kind(map(alike, value))
+    if kind in (dict, frozenset, set):
+        raise ValueError("what is equal may be in another order")
     if is_numpy(kind):
         value = value.item()
+        kind = type(value)
+    if is_exact(kind):
+        value = plain_number(value)
         kind = type(value)
     if kind is bool or (kind is float and value.is_integer()):
         return int(value)
     if kind is complex and value.imag == 0:
         return alike(value.real)
     return value
+
+
+def plain_number(value: Any) -> Any:
+    """The int or float that a fraction or a decimal number equals; itself where there is none."""
+    try:
+        whole = int(value)
+        number = whole if whole == value else float(value)
+        return number if number == value else value
+    except (ArithmeticError, ValueError):
+        return value
 
 
 def with_digests(matches_one: Callable[[Any, Any, Any], bool]) -> Callable[[Any, Any, Any], bool]:
