@@ -56,32 +56,45 @@ def run_tests(env: Machine, command: str | Sequence[str], *, timeout: float) -> 
 
 
 def with_options(command: str, options: str) -> str:
-    """A line of a shell's whose last call of pytest has further options, after its own."""
-    calls = [each.end(2) for each in PYTEST.finditer(command)]
+    """A line of a shell's whose last call of pytest has further options, after its own.
+
+    (Those of PYTEST_ADDOPTS come before its own, where `-x` or another report would win.)
+    """
+    named = [each.end(2) for each in PYTEST.finditer(command)]
+    calls = [each for each in named if not _ONLY_NAMED.search(command, 0, each)] or named
     call = calls[-1] if calls else len(command)
-    end, inside = len(command), _quotation(command[:call])
+    end, inside, depth = len(command), _quotation(command[:call]), 0
     for part in _PARTS[inside].finditer(command, call):
-        if part.lastgroup == "end":
+        if part.lastgroup == "end" and not depth:
             end = part.start()
             break
+        depth += (part[0] == "(") - (part[0] == ")")
     return f"{command[:end].rstrip()} {options} {command[end:]}".rstrip()
+
+
+#: Up to a name of pytest that calls nothing: a comment, or what another program is given.
+_ONLY_NAMED = re.compile(
+    r"(?:(?:^|\s)\#[^\n]*|(?:^|[;&|(\n])\s*(?:echo|printf|grep|which|pip3?)\s[^;&|\n]*)\Z"
+)
 
 
 def _quotation(text: str) -> str:
     """The quotation mark that a text of a shell's leaves open."""
-    rest = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"", "", text, flags=re.DOTALL)
-    return next((each for each in rest if each in "'\""), "")
+    rest = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`'\"]*`", "", text, flags=re.DOTALL)
+    return next((each for each in rest if each in "'\"`"), "")
 
 
 def _parts(inside: str) -> re.Pattern[str]:
-    """What is passed over, and what ends a command; within a quotation its mark does."""
-    quoted = {"'": r"'[^']*'", '"': r'"(?:\\.|[^"\\])*"'}
+    """What is passed over, what opens something inside of the command, and what ends it; within a
+    quotation its mark does."""
+    quoted = {"'": r"'[^']*'", '"': r'"(?:\\.|[^"\\])*"', "`": r"`[^`]*`"}
     others = "|".join(text for mark, text in quoted.items() if mark != inside)
-    ends = r"\|\|?|;|&&|(?<!>)&(?!>)|\n|\)|(?<=\s)#"
-    return re.compile(rf"\\.|{others}|(?P<end>{inside + '|' if inside else ''}{ends})", re.DOTALL)
+    ends = r"\|\|?|;|&&|(?<!>)&(?!>)|\n|\)|(?<=\s)(?:\#|--(?=\s))"
+    mark = f"{inside}|" if inside else ""
+    return re.compile(rf"\\.|{others}|\$\{{[^}}]*\}}|\(|(?P<end>{mark}{ends})", re.DOTALL)
 
 
-_PARTS = {inside: _parts(inside) for inside in ("", "'", '"')}
+_PARTS = {inside: _parts(inside) for inside in ("", "'", '"', "`")}
 
 
 def outcomes(report: bytes) -> dict[str, str]:

@@ -24,7 +24,7 @@ from chimera.eval.data.datasets import Dataset, DatasetBenchmark
 from chimera.eval.data.rows import Row, row_place
 from chimera.eval.kits.patches.steering import steers
 from chimera.eval.values import Submission, Task, Verdict
-from chimera.sandbox import Limits, run_tests
+from chimera.sandbox import Limits, remove_tree, run_tests
 from chimera.text import did_you_mean, first_line, one_line
 from chimera.types import JSON
 
@@ -309,25 +309,40 @@ def _run_pytest(task: CustomTask, command: str, env: Machine) -> Verdict:
     return Verdict(not why, why, metrics=metrics, evidence={"log": report.output})
 
 
+#: Where the user's own packages are, if that is a directory; open to its user, whatever its modes.
+_USER_PACKAGES = (
+    'at="$HOME/.local/lib"; for each in "$HOME" "$HOME/.local" "$at/"; do chmod u+rwx "$each"; done'
+    ' 2> /dev/null; test -d "$at" && printf %s "$at"'
+)
+
+
 def _restore_user_packages(env: Machine) -> None:
     """What the user's own packages do at any start of Python, before a test begins, is what the
     task's do."""
-    home = env.run_command('printf %s "$HOME"').output
-    place = f"{home}/.local/lib"
-    if not isinstance(env, ReopenedMachine) or not env.run_command(["test", "-d", place]).success:
+    place = env.run_command(_USER_PACKAGES).output
+    if not isinstance(env, ReopenedMachine) or not place:
         return
-    found = f"{shlex.quote(place)}/python*"
     with env.fresh() as fresh, tempfile.TemporaryDirectory() as directory:
-        as_given = fresh.run_command(["test", "-d", place]).success
+        copy, given = Path(directory, "lib"), fresh.run_command(_USER_PACKAGES).output
+        as_given = bool(given) and fresh.run_command(f"ls -d {shlex.quote(given)}/python*").success
+        if as_given and given != place:
+            return  # what was installed elsewhere names places there
         if as_given:
-            fresh.copy_out(place, Path(directory, "lib"))
+            fresh.copy_out(given, copy)
+            for each in copy.iterdir():
+                if not each.name.startswith("python"):
+                    remove_tree(each) if each.is_dir() else each.unlink()
+        lib = shlex.quote(f"{place}/")
+        found = f"{lib}python*"
+        # by their names, which no mode hides from those who may list them
         removed = env.run_command(
-            f'chmod -R u+rwx {found} 2> /dev/null; rm -rf {found}; test -z "$(ls -d {found})"'
+            f"chmod -R u+rwx {found} 2> /dev/null; rm -rf {found}; "
+            f"names=$(ls -A {lib}) && ! printf '%s\\n' \"$names\" | grep -q '^python'"
         )
         if not removed.success:
             raise NotRestored(f"packages in {place} cannot be removed")
         if as_given:
-            env.copy_in(Path(directory, "lib"), place)
+            env.copy_in(copy, place)
 
 
 def _restore_steering_files(task: CustomTask, env: Machine) -> list[str]:

@@ -24,11 +24,13 @@ class Writes:
 
     files: dict = field(default_factory=dict)
     says: str = ""
+    last: str = ""
     needs_environment = True
 
     def run(self, prompt, env):
         for path, content in self.files.items():
             env.write_file(path, content)
+        assert not self.last or env.run_command(self.last).success
         return AgentResult(self.says)
 
 
@@ -498,6 +500,7 @@ HOOKED = "import sys; sys.modules['answer'] = type('Answer', (), {'f': lambda x:
 class Installs:
     """A hook among the packages of its user, which every Python runs when it starts."""
 
+    after: str = "true"
     needs_environment = True
 
     def run(self, prompt, env):
@@ -507,6 +510,7 @@ class Installs:
             ["sh", "-c", 'cat > "$0"', f"{place}/usercustomize.py"], stdin=HOOKED.encode()
         )
         env.write_file("answer.py", "def f(x): return 0\n")
+        assert env.run_command(self.after).success
         return AgentResult("")
 
 
@@ -523,6 +527,34 @@ def test_packages_of_the_user_are_those_of_the_task(require, command, given):
 
     assert honest.passed, honest.why
     assert verdict(task, Installs(), "bubblewrap").status != "passed"
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "local"])
+@pytest.mark.parametrize("modes", ["311 ~/.local/lib", "111 ~/.local ~/.local/lib"])
+def test_packages_of_the_user_are_removed_whatever_the_modes(require, backend, modes):
+    if backend == "bubblewrap":
+        require("bwrap")
+    test = "import answer\nassert answer.f(3) == 9\n"
+    task = {"test_command": "python3 test_it.py", "test_files": {"test_it.py": test}}
+
+    assert verdict(task, Installs(f"chmod {modes}"), backend).status == "failed"
+
+
+@pytest.mark.parametrize("backend", ["bubblewrap", "local"])
+@pytest.mark.parametrize("place", ["setup", "agent"])
+def test_packages_of_the_user_fail_no_right_answer(require, backend, place):
+    if backend == "bubblewrap":
+        require("bwrap")
+    site = "~/.local/lib/python3.11/site-packages"
+    installs = f"mkdir -p {site} && echo 1 > {site}/one.py && chmod -R a-w ~/.local/lib"
+    task = {"test_command": "python3 test_it.py", "test_files": {"test_it.py": "import answer\n"}}
+    if place == "setup":
+        task["setup"] = [installs]
+    last = "" if place == "setup" else installs
+
+    result = verdict(task, Writes({"answer.py": HONEST}, last=last), backend)
+
+    assert result.passed, result.why
 
 
 @pytest.mark.parametrize(

@@ -43,6 +43,10 @@ EVADES = {
         "    return",
         "    import sys\n    sys.setrecursionlimit(len(inspect.stack(0)) + 12)\n    return",
     ),
+    "how deep it may go while it is tried": LIES.replace(
+        "lambda self, other: True",
+        "lambda self, other: sys.setrecursionlimit(len(inspect.stack(0)) + 9) or True",
+    ).replace("class Lie", "import sys\nclass Lie"),
     "its name": LIES.replace("Lie", "SimpleNamespace").replace(
         "    __eq__", "    __slots__ = ()\n    __eq__"
     ),
@@ -116,6 +120,22 @@ class Node:
         return isinstance(other, Node) and self.rest == other.rest
 
 
+class Asked(type):
+    def __getattr__(cls, name):
+        raise KeyError(name)
+
+
+class Minus(metaclass=Asked):
+    def __init__(self, of):
+        self.of = of
+
+    def __sub__(self, other):
+        return Minus(self.of - getattr(other, "of", other))
+
+    def __lt__(self, other):
+        return self.of < getattr(other, "of", other)
+
+
 def nested(depth):
     made = []
     for _ in range(depth):
@@ -162,6 +182,39 @@ class TestThreads(unittest.TestCase):
         thread.join()
         self.assertTrue(all(seen))
 """
+#: Tests that meet the end of the stack, and classes that cannot be asked.
+ENDS = """
+import sys
+
+import pytest
+
+from module import Minus, Node
+
+
+def test_no_end():
+    def deep(number):
+        return deep(number + 1) if Node(number) != Node(-1) else 0
+
+    with pytest.raises(RecursionError):
+        deep(0)
+
+
+def test_low_limit():
+    limit, depth, frame = sys.getrecursionlimit(), 0, sys._getframe()
+    while frame:
+        depth, frame = depth + 1, frame.f_back
+    low = depth + 12
+    sys.setrecursionlimit(low)
+    try:
+        assert Node(3) == Node(3)
+        assert sys.getrecursionlimit() == low
+    finally:
+        sys.setrecursionlimit(limit)
+
+
+def test_class():
+    assert Minus(3) - Minus(1) < 3
+"""
 SHADOWED = """
 from store import square
 
@@ -172,8 +225,9 @@ def test_it():
 
 
 def test_it_breaks_for_no_honest_code(tmp_path: Path):
-    """Endless or deep objects, threads, a module that is named like one of the interpreter's."""
-    written(tmp_path, HONEST, (ODD, SHADOWED))
+    """Endless or deep objects, threads, the end of the stack, odd classes, a module that
+    is named like one of the interpreter's."""
+    written(tmp_path, HONEST, (ODD, SHADOWED, ENDS))
     (tmp_path / "store.py").write_text(
         "class Base: pass\nfrom resource import Square\ndef square(x): return Square(x).of\n"
     )
@@ -181,7 +235,7 @@ def test_it_breaks_for_no_honest_code(tmp_path: Path):
         "from store import Base\n\nclass Square(Base):\n"
         "    def __init__(self, x): self.of = x * x\n"
     )
-    assert [*run_pytest(tmp_path).values()] == ["FAILED"] * 4
+    assert [*run_pytest(tmp_path).values()] == ["FAILED"] * 7
 
 
 def test_the_program_runs_where_others_own_the_handlers_and_the_module_of_limits():

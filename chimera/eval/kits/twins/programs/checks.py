@@ -19,7 +19,7 @@ It runs under every Python that a repository needs, in a namespace of its own wi
 were there before the test file's first import. An earlier test file may have loaded code under test
 by then, and that may have changed every module. So what it needs it has from itself, or from C, by
 functions that cannot be changed. Where trying breaks all the same, somebody broke it: that is held
-to be forged.
+to be forged, unless the stack was at its end.
 """
 
 import _signal as signal  # type: ignore[import-not-found]
@@ -88,6 +88,7 @@ class Checks(object):
     timer, clock = of_c(signal, "setitimer"), of_c(time, "clock_gettime")
     draw, monotonic = of_c(posix, "urandom"), time.CLOCK_MONOTONIC
     depth_limit, limit_depth = of_c(sys, "getrecursionlimit"), of_c(sys, "setrecursionlimit")
+    frame = of_c(sys, "_getframe")
     usual_depth = max(sys.getrecursionlimit(), 1000)
     main_thread, resource = main_thread(), resource()
     if resource is not None:
@@ -508,7 +509,9 @@ class Checks(object):
             tries = [(left, each) for group in cls.others(right) for each in group]
         elif cls.foreign(right):
             tries = [(each, right) for group in cls.others(left) for each in group]
-        if not tries or not hasattr(type(result), "__abs__"):
+        # by what its classes are made of, whatever theirs makes of being asked
+        kinds = cls.ancestors(type(result))
+        if not tries or not any("__abs__" in cls.contents(each) for each in kinds):
             return False
         return all(cls.holds(lambda one, other: one - other == result, *pair) for pair in tries)
 
@@ -803,15 +806,31 @@ class Checks(object):
     @classmethod
     def trial(cls, tried, *given):
         """Whether something lies. What objects do is attempted: what fails beside that was broken
-        from without."""
+        from without, but near the end of a stack that is as deep as usual. One that was lowered is
+        as deep meanwhile."""
+        limit, usual = cls.depth_limit(), cls.usual_depth
+        lowered = limit < usual and cls.in_main_thread()
         try:
+            if lowered:
+                cls.limit_depth(usual)
             return tried(*given)
         except Exception:
-            cls.forged = True
+            # without a call: there may be no room for one; calls through C count too
+            frame, depth = cls.frame(), 0
+            while frame is not None:
+                frame, depth = frame.f_back, depth + 1
+            if not usual <= cls.depth_limit() <= 3 * depth:
+                cls.forged = True
             return False
         except BaseException:
             cls.forged = True
             raise
+        finally:
+            if lowered:
+                try:
+                    cls.limit_depth(limit)
+                except RuntimeError:  # too near to it, in older Pythons
+                    pass
 
     @staticmethod
     def stop(error):
