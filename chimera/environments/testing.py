@@ -80,14 +80,16 @@ _ONLY_NAMED = re.compile(
 
 def _quotation(text: str) -> str:
     """The quotation mark that a text of a shell's leaves open."""
-    rest = re.sub(r"\\.|'[^']*'|\"(?:\\.|[^\"\\])*\"|`[^`'\"]*`", "", text, flags=re.DOTALL)
+    rest = re.sub(
+        r"\\.|'[^']*'|\"(?:\\.|\$\([^()]*\)|[^\"\\])*\"|`[^`'\"]*`", "", text, flags=re.DOTALL
+    )
     return next((each for each in rest if each in "'\"`"), "")
 
 
 def _parts(inside: str) -> re.Pattern[str]:
     """What is passed over, what opens something inside of the command, and what ends it; within a
     quotation its mark does."""
-    quoted = {"'": r"'[^']*'", '"': r'"(?:\\.|[^"\\])*"', "`": r"`[^`]*`"}
+    quoted = {"'": r"'[^']*'", '"': r'"(?:\\.|\$\([^()]*\)|[^"\\])*"', "`": r"`[^`]*`"}
     others = "|".join(text for mark, text in quoted.items() if mark != inside)
     ends = r"\|\|?|;|&&|(?<!>)&(?!>)|\n|\)|(?<=\s)(?:\#|--(?=\s))"
     mark = f"{inside}|" if inside else ""

@@ -84,6 +84,8 @@ def test_the_default_is_pytest_on_all_or_on_the_files(monkeypatch, command, fail
         ("pytest ${T:-a;b} c.py", "pytest ${T:-a;b} c.py -o"),
         ("pytest -k \"$(cat k)\" 'a.py::t[(1)]'", "pytest -k \"$(cat k)\" 'a.py::t[(1)]' -o"),
         ("pytest a.py::t[(1)]", "pytest a.py::t[(1)] -o"),
+        ('pytest "$(sh -c "ls t; b")" a.py', 'pytest "$(sh -c "ls t; b")" a.py -o'),
+        ('X="$(echo "a;b")" pytest a.py; b', 'X="$(echo "a;b")" pytest a.py -o ; b'),
         ("pytest a.py && echo pytest ok", "pytest a.py -o && echo pytest ok"),
         ("pytest a || (echo 'no pytest'; exit 1)", "pytest a -o || (echo 'no pytest'; exit 1)"),
         ("pytest a.py # run pytest", "pytest a.py -o # run pytest"),
