@@ -435,9 +435,9 @@ def _bound_at_top(body: Sequence[ast.stmt]) -> set[str]:
 def _running_reads(body: Sequence[ast.stmt]) -> set[str]:
     """Names of others that are read when this is loaded."""
     running = [each for node in body for each in _running(node)]
-    return set().union(*(_unknown(n, set()) for n in running if isinstance(n, ast.Name))) - (
-        set().union(*map(_bound_by, running))
-    )
+    names = (each for each in running if isinstance(each, ast.Name))
+    read = {each.id for each in names if isinstance(each.ctx, ast.Load)}
+    return read - set().union(*map(_bound_by, running))
 
 
 def _bound_by(node: ast.AST) -> set[str]:
