@@ -52,4 +52,4 @@ fi
 
 # Hundreds of tests start `chimera`, some where nothing can be written: compile it once.
 "$python" -m compileall -q chimera
-PATH="$(cd "$(dirname "$python")" && pwd):$PATH" "$python" -m pytest --numprocesses 2 --dist loadgroup "$@"
+PATH="$(cd "$(dirname "$python")" && pwd):$PATH" "$python" -m pytest --numprocesses 3 --dist loadgroup "$@"
